@@ -1,0 +1,159 @@
+package attn
+
+import "math"
+
+// Float is the element type of a state's output vector.
+type Float interface{ float32 | float64 }
+
+// State is what a set of keys contributes to one query row (derivation §2.4.1).
+// States of disjoint key sets merge exactly, in any grouping: see [Merge].
+//
+// The state of no keys is (−Inf, 0, 0). It is known by M = −Inf alone: the O of
+// an empty state is never read.
+type State[F Float] struct {
+	M float64 // largest score, natural-log units; −Inf when empty
+	L float64 // Σ exp(s − M)
+	O []F     // [ValueDim] Σ exp(s − M)·v / L; nil stands for zeros
+}
+
+// Empty returns the state of no keys.
+func Empty[F Float](valueDim int) State[F] {
+	return State[F]{M: math.Inf(-1), O: make([]F, valueDim)}
+}
+
+// SinkState returns the state of a learned sink: one exp(sink) in the
+// denominator and no value. Merge it exactly once, last.
+func SinkState[F Float](sink float32) State[F] {
+	return State[F]{M: float64(sink), L: 1}
+}
+
+// Empty reports whether the state holds no keys.
+func (a *State[F]) Empty() bool { return math.IsInf(a.M, -1) }
+
+// LSE is ln Σ exp(s) = M + ln L over the state's keys; −Inf when empty.
+func (a *State[F]) LSE() LSE {
+	if a.Empty() {
+		return LSE(math.Inf(-1))
+	}
+	return LSE(a.M + math.Log(a.L))
+}
+
+// Push adds one key by the recurrence of derivation §2.5 (2c), read literally:
+//
+//	m' = max(m, s)
+//	l' = l·exp(m − m') + exp(s − m')
+//	o' = (l·exp(m − m')·o + exp(s − m')·v) / l'
+//
+// A score of −Inf has no weight and leaves the state as it is. A NaN score or
+// value makes the state NaN. v has ValueDim elements.
+func (a *State[F]) Push(s float64, v []F) {
+	if math.IsInf(s, -1) {
+		return
+	}
+	m := math.Max(a.M, s)
+	history := 0.0
+	if !a.Empty() {
+		history = a.L * math.Exp(a.M-m)
+	}
+	p := math.Exp(s - m)
+	l := history + p
+	for d, vd := range v {
+		var old float64
+		if history != 0 {
+			old = history * float64(a.O[d])
+		}
+		a.O[d] = F((old + p*float64(vd)) / l)
+	}
+	a.M, a.L = m, l
+}
+
+// mergeGroup is how many states one pass of the merge weighs together. It keeps
+// the weights on the stack; more states are merged group by group, which the
+// law allows.
+const mergeGroup = 64
+
+// Merge sets dst to the merge of states (derivation §2.4.2):
+//
+//	m = max m_b
+//	l = Σ exp(m_b − m)·l_b
+//	o = Σ exp(m_b − m)·l_b·o_b / l
+//
+// Sums run in the order given, in float64, so the same states in the same order
+// give the same bits. Empty states are skipped, whatever their O holds; if all
+// are empty, dst is empty; if one is not, dst equals it bit for bit. dst.O has
+// ValueDim elements and may share memory with the O of a state.
+func Merge[F Float](dst *State[F], states ...State[F]) {
+	if len(states) <= mergeGroup {
+		mergeOnce(dst, states)
+		return
+	}
+	mergeOnce(dst, states[:mergeGroup])
+	var group [mergeGroup]State[F]
+	for rest := states[mergeGroup:]; len(rest) > 0; {
+		n := min(len(rest), mergeGroup-1)
+		group[0] = *dst
+		copy(group[1:], rest[:n])
+		mergeOnce(dst, group[:n+1])
+		rest = rest[n:]
+	}
+}
+
+// mergeOnce merges at most mergeGroup states.
+func mergeOnce[F Float](dst *State[F], states []State[F]) {
+	var (
+		weight [mergeGroup]float64 // exp(m_b − m)·l_b
+		o      [mergeGroup][]F
+		n      int
+	)
+	m, last := math.Inf(-1), -1
+	for b := range states {
+		if !states[b].Empty() {
+			m = math.Max(m, states[b].M) // NaN if any is NaN
+			last = b
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		setEmpty(dst)
+		return
+	case 1:
+		dst.M, dst.L = states[last].M, states[last].L
+		copyOrZero(dst.O, states[last].O)
+		return
+	}
+	n = 0
+	l := 0.0
+	for b := range states {
+		if states[b].Empty() {
+			continue
+		}
+		w := math.Exp(states[b].M-m) * states[b].L
+		l += w
+		if states[b].O != nil {
+			weight[n], o[n] = w, states[b].O
+			n++
+		}
+	}
+	for d := range dst.O {
+		sum := 0.0
+		for b := range n {
+			sum += weight[b] * float64(o[b][d])
+		}
+		dst.O[d] = F(sum / l)
+	}
+	dst.M, dst.L = m, l
+}
+
+func setEmpty[F Float](dst *State[F]) {
+	dst.M, dst.L = math.Inf(-1), 0
+	clear(dst.O)
+}
+
+func copyOrZero[F Float](dst, src []F) {
+	if src == nil {
+		clear(dst)
+		return
+	}
+	copy(dst, src)
+}

@@ -1,0 +1,51 @@
+// Package backend is the line between what is computed and where: the interface
+// that the engine drives, and what a backend says of itself.
+package backend
+
+import (
+	"context"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// Info says what a backend is and how it likes its work cut.
+type Info struct {
+	Name   string // "cpu", "cuda"
+	Device string // the processor's own name
+	Kernel string // the kernel level in use, such as "generic" or "avx512"
+	Width  int    // items that run at once
+	// QueryTile is the most queries an item should take.
+	QueryTile int
+}
+
+// Backend computes decode attention. Its methods may be called from several
+// goroutines at once.
+type Backend interface {
+	Info() Info
+	// Decode computes a launch and returns when its buffers are filled, or when
+	// ctx is done, within one tile of work; then the buffers' contents are
+	// undefined. The launch has passed [Launch.Validate].
+	Decode(ctx context.Context, l *Launch) error
+	// Close frees what the backend holds. Calls after it return ErrClosed.
+	Close() error
+}
+
+// Launch is one decode step, ready to compute. Queries of all sequences are
+// packed: sequence i's follow sequence i−1's.
+type Launch struct {
+	Shape   attn.Shape
+	Options *attn.Options
+	Plan    *plan.Plan
+	KV      kv.View
+	Q       []float32 // [queries, NumHeads, KeyDim]
+
+	// Out and LSE receive the outputs, sinks counted in.
+	Out []float32 // [queries, NumHeads, ValueDim]
+	LSE []float32 // [queries, NumHeads] natural; nil if not wanted
+
+	// States, when set, receives states instead, without sinks: Out and LSE stay
+	// untouched. Rows are [queries, NumHeads].
+	States *attn.States
+}

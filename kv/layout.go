@@ -1,0 +1,82 @@
+package kv
+
+import "fmt"
+
+// DType is the element type of stored keys or values.
+type DType uint8
+
+const (
+	F32  DType = iota
+	F16        // IEEE 754 binary16
+	BF16       // the upper half of a float32
+)
+
+// String is the type's name as commands and files spell it.
+func (t DType) String() string {
+	switch t {
+	case F32:
+		return "f32"
+	case F16:
+		return "f16"
+	case BF16:
+		return "bf16"
+	}
+	return fmt.Sprintf("DType(%d)", uint8(t))
+}
+
+// Bits is the size of an element.
+func (t DType) Bits() int {
+	if t == F32 {
+		return 32
+	}
+	return 16
+}
+
+// Layout is the order of the dimensions inside a page. Both keep the elements
+// of one key (and of one value) together.
+type Layout uint8
+
+const (
+	// HND keeps each head's tokens together: [NumKVHeads, PageSize, dim]. A
+	// decode step walks one head at a time, so this is the faster one to read.
+	HND Layout = iota
+	// NHD keeps each token's heads together: [PageSize, NumKVHeads, dim].
+	NHD
+)
+
+// PageID numbers a cache's pages from 0.
+type PageID int32
+
+// Plane says where the keys (or the values) of a cache lie: the row of a page,
+// KV head and slot starts at element
+//
+//	page·PageStride + head·HeadStride + slot·SlotStride
+//
+// of Data and runs over Dim adjacent elements. Strides count elements and are
+// not negative; rows may overlap (a stride of 0 repeats a head).
+type Plane struct {
+	Type       DType
+	Dim        int
+	Data       []byte // little-endian elements
+	PageStride int
+	HeadStride int
+	SlotStride int
+}
+
+// Table is one sequence's page table: position p lies in slot p mod PageSize of
+// page Pages[p / PageSize]. Entries that Len does not need are never read.
+type Table struct {
+	Pages []PageID
+	Len   int // keys
+}
+
+// View is all that a kernel needs to know of the cached keys and values of a
+// decode step's sequences. It borrows the cache's memory: it is valid until the
+// cache changes.
+type View struct {
+	K, V       Plane
+	NumKVHeads int
+	PageSize   int
+	NumPages   int
+	Seqs       []Table
+}

@@ -1,0 +1,71 @@
+// Package plan cuts a decode step into items of even work and fixes the order in
+// which their states merge. It is pure: lengths, rules and a width go in, a
+// [Plan] comes out; no clock, no device.
+//
+// A unit is what one merge yields: a sequence, a tile of its new queries, and a
+// KV head, whose GroupSize query heads all take part. The keys that a unit sees
+// are cut into splits; an item is one split of one unit. A unit of one split
+// needs no merge, and a unit that sees no key needs no item.
+package plan
+
+// Seq is one sequence's part in a decode step.
+type Seq struct {
+	Len        int // keys in the cache, the new ones counted
+	NumQueries int // new queries, the last standing at the last key
+}
+
+// Config is what a plan is made from.
+type Config struct {
+	Seqs       []Seq
+	NumKVHeads int
+	GroupSize  int // query heads a KV head
+	Causal     bool
+	Window     int // newest keys a query sees; 0 is all
+	Width      int // items that run at once
+	NumSplits  int // splits a unit, as far as it has keys; 0 chooses
+	// Invariant makes a unit's splits depend on its own sequence alone: not on
+	// the batch around it, its place, or Width.
+	Invariant bool
+	QueryTile int // most queries an item takes; 0 is all
+}
+
+// Item is one piece of work: some queries of one sequence, one KV head, and the
+// keys [Begin, End).
+type Item struct {
+	Unit       int // index into Plan.Units
+	Seq        int
+	Head       int // KV head
+	Query      int // first query, counted within the sequence
+	NumQueries int
+	Begin, End int // keys
+	// Row is the first of the item's NumQueries·GroupSize rows of partial
+	// states, or Whole where the unit has this item only.
+	Row int
+}
+
+// Whole is the Row of an item that is its unit's only one: its state is the
+// result.
+const Whole = -1
+
+// Unit is one merge: rows of items, in the order of the keys.
+type Unit struct {
+	Seq        int
+	Head       int
+	Query      int
+	NumQueries int
+	Begin, End int // keys that any of its queries sees; equal when none
+	NumSplits  int // 0 when it sees no key
+	// Row is the first row of partial states: split i's begin at
+	// Row + i·NumQueries·GroupSize. Whole when NumSplits is below 2.
+	Row int
+}
+
+// Plan is the work of one decode step. Plans are not changed once made, and can
+// be used any number of times and from several goroutines.
+type Plan struct {
+	Config Config
+	Items  []Item // in the order to start them: heaviest first
+	Units  []Unit
+	Rows   int    // rows of partial states in all
+	Reason string // why that many splits, in a sentence
+}
