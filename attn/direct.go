@@ -40,6 +40,11 @@ func Direct(shape Shape, opt *Options, seq int, q []float32, kv KeyValues) (Refe
 		return Reference{}, fmt.Errorf("%w: q has %d elements, want a multiple of %d query heads × key dim %d", ErrShape, len(q), shape.NumHeads, shape.KeyDim)
 	}
 	n := len(q) / row
+	if opt.Mask != nil {
+		if err := opt.Mask.fits(seq, kv.Len(), n); err != nil {
+			return Reference{}, err
+		}
+	}
 	ref := Reference{
 		Out: make([]float64, n*shape.NumHeads*shape.ValueDim),
 		LSE: make([]float64, n*shape.NumHeads),

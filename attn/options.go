@@ -36,9 +36,9 @@ type Options struct {
 // Mask says which keys a query sees, in addition to causality and the window.
 // Row i is the i-th of a sequence's new queries, column j the key at position j.
 type Mask struct {
-	Seqs    int // 1: all sequences share the mask; else one a sequence
-	Queries int // every sequence of the step must have this many queries
-	Keys    int // at least the longest sequence; with Newest, at most the shortest
+	Seqs    int     // 1: all sequences share the mask; else one a sequence
+	Queries int     // every sequence of the step must have this many queries
+	Keys    int     // at least the longest sequence; with Newest, at most the shortest
 	Visible []uint8 // [Seqs, Queries, Keys], 0 hides
 	// Newest lays the columns over the newest Keys keys of each sequence, whatever
 	// its length, and leaves the older ones visible: the form of a tree of
@@ -77,7 +77,9 @@ func (m *Mask) Row(seq, query, length, lo, hi int) (first int, visible []uint8) 
 	if m.Newest {
 		origin = length - m.Keys
 	}
-	first = min(max(lo, origin), hi)
+	if first = max(lo, origin); first >= hi {
+		return hi, nil
+	}
 	return first, row[first-origin : hi-origin]
 }
 
@@ -176,12 +178,21 @@ func (m *Mask) Fits(lens, numQueries []int) error {
 		return fmt.Errorf("%w: mask for %d sequences, want 1 or %d", ErrShape, m.Seqs, len(lens))
 	}
 	for i, n := range lens {
-		if numQueries[i] != m.Queries {
-			return fmt.Errorf("%w: mask of %d queries, but sequence %d has %d", ErrShape, m.Queries, i, numQueries[i])
+		if err := m.fits(i, n, numQueries[i]); err != nil {
+			return err
 		}
-		if m.Newest && m.Keys > n || !m.Newest && m.Keys < n {
-			return fmt.Errorf("%w: mask of %d keys, but sequence %d has %d", ErrShape, m.Keys, i, n)
-		}
+	}
+	return nil
+}
+
+func (m *Mask) fits(seq, length, queries int) error {
+	switch {
+	case m.Seqs != 1 && seq >= m.Seqs:
+		return fmt.Errorf("%w: mask for %d sequences, want 1 or more than %d", ErrShape, m.Seqs, seq)
+	case queries != m.Queries:
+		return fmt.Errorf("%w: mask of %d queries, but sequence %d has %d", ErrShape, m.Queries, seq, queries)
+	case m.Newest && m.Keys > length, !m.Newest && m.Keys < length:
+		return fmt.Errorf("%w: mask of %d keys, but sequence %d has %d", ErrShape, m.Keys, seq, length)
 	}
 	return nil
 }
