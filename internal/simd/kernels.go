@@ -1,0 +1,103 @@
+package simd
+
+import "math"
+
+// TileKeys is the most keys that one call takes.
+const TileKeys = 32 // docs/calibration.md
+
+// Tile is rows of keys or of values: row j begins at byte Off[j] of Data.
+type Tile struct {
+	Data []byte
+	Off  []int // at most TileKeys
+}
+
+// Ahead is what to fetch into the cache while working on something else: Bytes
+// bytes at each offset. Fetching is a hint: offsets that Data does not hold
+// do no harm. The zero value fetches nothing.
+type Ahead struct {
+	Data  []byte
+	Off   []int // at most TileKeys
+	Bytes int
+}
+
+// ScoresFunc computes
+//
+//	s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d],  r < rows, j < len(k.Off)
+//
+// in float32, and touches no other element of s.
+type ScoresFunc func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead)
+
+// AccumulateFunc computes
+//
+//	o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d],  r < rows, d < dim
+//
+// The tile's own sum is built from zero and then added, so that the error of a
+// long split grows with its tiles, not with its keys. Where alpha[r] is 0, o is
+// written without being read.
+type AccumulateFunc func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead)
+
+// Scores returns the fastest kernel of the current level for keys of type e.
+func Scores(e Elem) ScoresFunc {
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, _ Ahead) {
+		scoresGeneric(e, s, stride, q, rows, dim, k)
+	}
+}
+
+// Accumulate returns the fastest kernel of the current level for values of type e.
+func Accumulate(e Elem) AccumulateFunc {
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, _ Ahead) {
+		accumulateGeneric(e, o, rows, dim, p, stride, alpha, v)
+	}
+}
+
+// Softmax takes rows of a tile's scores into their running states. For each row
+// r, over j < keys, in natural-log units:
+//
+//	m' = max(m, max_j s_j)    α = exp(m − m')    p_j = exp(s_j − m')
+//	l' = l·α + Σ_j p_j
+//
+// p replaces s (−0 where s was −Inf), m' and l' replace m[r] and l[r], and alpha[r] is α. It starts
+// from m = −Inf, l = 0: alpha is exactly 0 then, and only then (an α that would
+// underflow is 2⁻¹²⁶). A row that has seen only −Inf keeps m = −Inf, l = 0, with
+// p = 0. A NaN score makes m and l NaN, and so does +Inf make l.
+//
+// hidden reports that some score was −Inf: such a key is not to be read into the
+// sum, so [AccumulateVisible] must follow.
+func Softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
+	return softmaxGeneric(s, stride, rows, keys, m, l, alpha)
+}
+
+// AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
+// key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
+// left out of the row's sum whatever its value holds.
+func AccumulateVisible(e Elem, o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+	accumulate := Accumulate(e)
+	var off [TileKeys]int
+	var weight [TileKeys]float32
+	for r := range rows {
+		n := 0
+		for j, x := range v.Off {
+			w := p[r*stride+j]
+			if math.Float32bits(w) == negZero {
+				continue
+			}
+			off[n], weight[n] = x, w
+			n++
+		}
+		accumulate(o[r*dim:], 1, dim, weight[:n], TileKeys, alpha[r:], Tile{v.Data, off[:n]}, ahead)
+		ahead = Ahead{}
+	}
+}
+
+// negZero is the p that Softmax gives to a score of −Inf.
+const negZero = 1 << 31
+
+// Widen converts elements of src to float32, exactly. It fills dst. NaN stays
+// NaN and becomes quiet.
+func Widen(dst []float32, e Elem, src []byte) { widenGeneric(dst, e, src) }
+
+// Narrow converts all of src to type e, rounding to nearest, ties to even. NaN
+// stays NaN (quiet); F16, BF16 and E5M2 overflow to infinity; E4M3 saturates at
+// 448, as its OCP specification has it; I8 and I4 saturate, and NaN becomes 0.
+// An I4 row of odd length ends with a zero upper half.
+func Narrow(dst []byte, e Elem, src []float32) { narrowGeneric(dst, e, src) }
