@@ -1,0 +1,143 @@
+package plan
+
+// The cost model of free mode. Only ratios matter: they say when a finer cut
+// pays for its extra states.
+const (
+	// keyCost is what loading a key and its value costs, in products with a query
+	// row: a processor core that streams at full speed does about 8 rows in the
+	// time that the bytes take.
+	keyCost = 8
+	// startKeys is what starting an item costs, in keys: about 1 µs on a GPU's
+	// processor, half on a CPU core, both at some 35 GB/s.
+	startKeys = 32
+	// stateCost is what a row of partial state costs, in products of a row with
+	// a key: written once, read once and merged.
+	stateCost = 4
+	// minKeysPerSplit: below this, start and state cost a third of the item.
+	minKeysPerSplit = 128
+	// straggle is the part of the largest item that processors, which are never
+	// equally fast, end apart.
+	straggle = 32
+	// enough is the part of the ideal time that more cutting is not tried for.
+	enough = 50
+	// fine is the part of a processor's share below which items pour like sand:
+	// they end level, without a simulation.
+	fine = 32
+)
+
+// keyWork is the work of one key of a unit.
+func (c *cut) keyWork() int { return keyCost + c.rows }
+
+// overhead is the work of an item beside its keys.
+func (c *cut) overhead() int {
+	if c.n < 2 {
+		return startKeys * keyCost
+	}
+	return startKeys*keyCost + stateCost*c.rows
+}
+
+// balance looks for the splits that end a step soonest.
+type balance struct {
+	cuts  []cut
+	heads int
+	width int
+	work  int // of all items, overheads left out
+	runs  []run
+	best  []int // splits of each cut
+	time  int   // of the best, in work of one processor
+}
+
+func newBalance(cfg *Config, cuts []cut) *balance {
+	b := &balance{cuts: cuts, heads: cfg.NumKVHeads, width: cfg.Width, time: maxInt}
+	for i := range cuts {
+		b.work += cuts[i].keys() * cuts[i].keyWork() * b.heads
+	}
+	return b
+}
+
+// waves are the items a processor gets, in the order they are tried: coarse cuts
+// cost least, fine ones end evenly at odd widths (8 units on 31 processors fit
+// in 8 waves of 31 splits each).
+var waves = [...]int{1, 2, 3, 4, 6, 8}
+
+// search sets every cut's splits. It simulates the uncut step first, then cuts
+// of W/(Width·waves) an item, rounded to fewer and to more splits, and keeps the
+// soonest end; the first is kept among equals. It stops at what is within
+// 1/enough of the ideal.
+func (b *balance) search() {
+	b.best = make([]int, len(b.cuts))
+	if b.try(b.work+1, false) {
+		b.adopt()
+		return
+	}
+	for _, w := range waves {
+		piece := max(1, b.work/(b.width*w))
+		if b.try(piece, false) || b.try(piece+1, true) {
+			break
+		}
+	}
+	b.adopt()
+}
+
+func (b *balance) adopt() {
+	for i := range b.cuts {
+		b.cuts[i].n = b.best[i]
+	}
+}
+
+// try cuts units into pieces of about that much work, and reports whether the
+// result is good enough to stop.
+func (b *balance) try(piece int, up bool) bool {
+	for i := range b.cuts {
+		b.cuts[i].divide(piece, up)
+	}
+	time := b.simulate()
+	if time < b.time {
+		b.time = time
+		for i := range b.cuts {
+			b.best[i] = b.cuts[i].n
+		}
+	}
+	ideal := b.work / b.width
+	return time <= ideal+ideal/enough
+}
+
+// divide sets the splits for pieces of that much work.
+func (c *cut) divide(piece int, up bool) {
+	if c.keys() == 0 {
+		c.n = 0
+		return
+	}
+	work := c.keys() * c.keyWork()
+	n := work / piece
+	if up {
+		n = ceil(work, piece)
+	}
+	c.n = max(1, min(n, c.keys()/minKeysPerSplit))
+}
+
+// simulate is the time at which list scheduling ends, heaviest items first, with
+// overheads, and with the straggling of the largest item.
+func (b *balance) simulate() int {
+	limit := b.work / (b.width * fine)
+	b.runs = b.runs[:0]
+	sand := 0
+	for i := range b.cuts {
+		c := &b.cuts[i]
+		if work := ceil(c.keys(), max(c.n, 1)) * c.keyWork(); work <= limit {
+			sand += (c.keys()*c.keyWork() + c.n*c.overhead()) * b.heads
+			continue
+		}
+		b.runs = appendRuns(b.runs, i, c)
+	}
+	sortRuns(b.runs)
+	l := newLevels(b.width)
+	for _, r := range b.runs {
+		l.place(r.work+b.cuts[r.cut].overhead(), r.count*b.heads)
+	}
+	largest := limit
+	if len(b.runs) > 0 {
+		largest = b.runs[0].work
+	}
+	return max(l.top, (l.sum+sand)/b.width) + largest/straggle
+}
