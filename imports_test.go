@@ -1,0 +1,97 @@
+package flashdec_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/flashdec/flashdec"
+
+// mayImport is the architecture: which of the project's packages each package
+// may import. A package that is not listed here may import none.
+var mayImport = map[string][]string{
+	"attn":                {},
+	"internal/simd":       {},
+	"tensorfile":          {},
+	"kv":                  {"attn", "internal/simd"},
+	"plan":                {"attn"},
+	"backend":             {"attn", "kv", "plan"},
+	"backend/backendtest": {"attn", "kv", "plan", "backend"},
+	"internal/cpu":        {"attn", "kv", "plan", "backend", "internal/simd"},
+	"internal/nv":         {},
+	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv"},
+	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda"},
+	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
+	"cmd/flashdec":        {"", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
+}
+
+// onlyIn names packages outside the standard library that are the business of
+// one package alone.
+var onlyIn = map[string]string{
+	"github.com/ebitengine/purego":   "internal/nv",
+	"github.com/mmcloughlin/avo":     "", // the generator's own module, not this one
+	"github.com/alecthomas/kong":     "cmd/flashdec",
+	"github.com/jedib0t/go-pretty":   "cmd/flashdec",
+	"github.com/schollz/progressbar": "cmd/flashdec",
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func list(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		allowed, known := mayImport[name]
+		if !known {
+			t.Errorf("package %q has no place in the architecture", name)
+		}
+		for _, imp := range p.Imports {
+			if rest, ours := strings.CutPrefix(imp, module); ours {
+				if rest = strings.TrimPrefix(rest, "/"); !slices.Contains(allowed, rest) {
+					t.Errorf("%q imports %q, which it may not", name, rest)
+				}
+			}
+			for dep, owner := range onlyIn {
+				if (imp == dep || strings.HasPrefix(imp, dep+"/")) && name != owner {
+					t.Errorf("%q imports %s, which is the business of %q alone", name, dep, owner)
+				}
+			}
+		}
+	}
+}
+
+// TestLibraryStaysStatic: who computes on the CPU gets a binary that needs no
+// dynamic loader, so the root package must not reach purego.
+func TestLibraryStaysStatic(t *testing.T) {
+	for _, p := range list(t) {
+		if p.ImportPath == module && slices.Contains(p.Deps, "github.com/ebitengine/purego") {
+			t.Error("package flashdec depends on purego")
+		}
+	}
+}
