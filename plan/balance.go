@@ -43,6 +43,7 @@ type balance struct {
 	width int
 	work  int // of all items, overheads left out
 	runs  []run
+	loads levels
 	best  []int // splits of each cut
 	time  int   // of the best, in work of one processor
 }
@@ -131,7 +132,8 @@ func (b *balance) simulate() int {
 		b.runs = appendRuns(b.runs, i, c)
 	}
 	sortRuns(b.runs)
-	l := newLevels(b.width)
+	l := &b.loads
+	l.reset(b.width)
 	for _, r := range b.runs {
 		l.place(r.work+b.cuts[r.cut].overhead(), r.count*b.heads)
 	}

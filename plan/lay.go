@@ -90,19 +90,27 @@ func (p *Plan) addUnits(c *cut) {
 // addItems adds the items of a run. The units of cut i begin at
 // i·NumKVHeads, one a KV head.
 func (p *Plan) addItems(r run, c *cut) {
-	first := r.cut * p.Config.NumKVHeads
-	for head := range p.Config.NumKVHeads {
-		u := &p.Units[first+head]
-		it := Item{
-			Unit: first + head, Seq: c.seq, Head: head,
-			Query: c.query, NumQueries: c.numQueries, Row: Whole,
+	begin := c.border(r.first)
+	keys := c.border(r.first+1) - begin
+	it := Item{
+		Unit: r.cut * p.Config.NumKVHeads, Seq: c.seq,
+		Query: c.query, NumQueries: c.numQueries, Begin: begin, Row: Whole,
+	}
+	for it.Head = range p.Config.NumKVHeads {
+		if c.n > 1 {
+			it.Row = p.Units[it.Unit].Row + r.first*c.rows
 		}
-		for split := r.first; split < r.first+r.count; split++ {
-			it.Begin, it.End = c.border(split), c.border(split+1)
-			if u.NumSplits > 1 {
-				it.Row = u.Row + split*c.rows
-			}
-			p.Items = append(p.Items, it)
-		}
+		p.addSplits(it, r.count, keys, c.rows)
+		it.Unit++
+	}
+}
+
+// addSplits adds an item and those that follow it in its unit, equally long.
+func (p *Plan) addSplits(it Item, n, keys, rows int) {
+	for range n {
+		it.End = it.Begin + keys
+		p.Items = append(p.Items, it)
+		it.Begin = it.End
+		it.Row += rows
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Bounds of what New accepts. Within them no product of a plan overflows an int.
 const (
 	maxHeads   = 1 << 20 // KV heads, query heads a KV head: as attn.Shape
-	maxWidth   = 1 << 20 // far above any processor; keeps Width·waves small
+	maxWidth   = 1 << 16 // items at once: far above any processor's
 	maxLen     = 1 << 40 // keys of a sequence
 	maxQueries = 1 << 30 // new queries of a sequence
 	maxItems   = 1 << 24 // units, and items: about 2 GB of plan

@@ -2,6 +2,93 @@ package plan
 
 import "fmt"
 
+// reason says why the cuts have the splits they have.
 func (p *Plan) reason(cuts []cut) string {
-	return fmt.Sprintf("%d units for %d processors: %d items", len(p.Units), p.Config.Width, len(p.Items))
+	s := summarize(cuts)
+	units := s.cuts * p.Config.NumKVHeads
+	if units == 0 {
+		return fmt.Sprintf("nothing to do: no query of %s sees a key", count(len(p.Config.Seqs), "sequence"))
+	}
+	verb := "give"
+	if s.seqs == 1 {
+		verb = "gives"
+	}
+	return fmt.Sprintf("%s × %s %s %s for %s; %s: %s of %s", s.batch(), count(p.Config.NumKVHeads, "KV head"),
+		verb, count(units, "unit"), count(p.Config.Width, "processor"), p.why(s),
+		count(len(p.Items), "item"), extent(s.minItem, s.maxItem, "key"))
+}
+
+// summary is what a reason tells of the cuts that see a key.
+type summary struct {
+	cuts, seqs, blind    int // blind: query tiles that see no key
+	minKeys, maxKeys     int // of a cut
+	minItem, maxItem     int // keys of an item
+	minSplits, maxSplits int
+}
+
+func summarize(cuts []cut) summary {
+	s := summary{minKeys: maxInt, minItem: maxInt, minSplits: maxInt}
+	seq := -1
+	for i := range cuts {
+		c := &cuts[i]
+		if c.n == 0 {
+			s.blind++
+			continue
+		}
+		s.cuts++
+		if c.seq != seq {
+			seq = c.seq
+			s.seqs++
+		}
+		s.minKeys, s.maxKeys = min(s.minKeys, c.keys()), max(s.maxKeys, c.keys())
+		s.minSplits, s.maxSplits = min(s.minSplits, c.n), max(s.maxSplits, c.n)
+		s.minItem, s.maxItem = min(s.minItem, c.end-c.border(c.n-1)), max(s.maxItem, c.border(1)-c.begin)
+	}
+	return s
+}
+
+// batch describes the sequences: "3 sequences of 16 to 4096 keys".
+func (s summary) batch() string {
+	text := fmt.Sprintf("%s of %s", count(s.seqs, "sequence"), extent(s.minKeys, s.maxKeys, "key"))
+	if s.cuts > s.seqs {
+		text += fmt.Sprintf(" in %s", count(s.cuts, "query tile"))
+	}
+	if s.blind > 0 {
+		text += fmt.Sprintf(" (%d more without a key)", s.blind)
+	}
+	return text
+}
+
+// why says what chose the splits.
+func (p *Plan) why(s summary) string {
+	splits := extent(s.minSplits, s.maxSplits, "split")
+	switch cfg := &p.Config; {
+	case cfg.NumSplits > 0 && s.minSplits < cfg.NumSplits:
+		return fmt.Sprintf("cut into the %s asked for, as far as there are keys", count(cfg.NumSplits, "split"))
+	case cfg.NumSplits > 0:
+		return fmt.Sprintf("cut into the %s asked for", splits)
+	case cfg.Invariant:
+		return fmt.Sprintf("cut by their own keys alone into %s each", splits)
+	case s.maxSplits > 1:
+		return fmt.Sprintf("cut into %s each", splits)
+	case s.maxKeys < 2*minKeysPerSplit:
+		return fmt.Sprintf("uncut, since parts have at least %d keys", minKeysPerSplit)
+	}
+	return fmt.Sprintf("uncut, since no cut ends sooner by more than %d%%", 100/enough)
+}
+
+// extent is "5 keys" or "5 to 7 keys".
+func extent(low, high int, noun string) string {
+	if low == high {
+		return count(high, noun)
+	}
+	return fmt.Sprintf("%d to %s", low, count(high, noun))
+}
+
+// count is "1 key" or "2 keys".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
