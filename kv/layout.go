@@ -1,6 +1,12 @@
+// Package kv holds the keys and values that decode attention reads: a paged cache,
+// and views of tensors that lie elsewhere.
 package kv
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/flashdec/flashdec/internal/simd"
+)
 
 // DType is the element type of stored keys or values.
 type DType uint8
@@ -79,4 +85,15 @@ type View struct {
 	PageSize   int
 	NumPages   int
 	Seqs       []Table
+}
+
+// elem is the type's name among the kernels.
+func (t DType) elem() simd.Elem {
+	switch t {
+	case F16:
+		return simd.F16
+	case BF16:
+		return simd.BF16
+	}
+	return simd.F32
 }

@@ -1,0 +1,126 @@
+package kv
+
+import (
+	"fmt"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/simd"
+)
+
+// Offset is where the row of a page, KV head and slot begins in Data, in bytes.
+func (p *Plane) Offset(page PageID, head, slot int) int {
+	return (int(page)*p.PageStride + head*p.HeadStride + slot*p.SlotStride) * (p.Type.Bits() / 8)
+}
+
+// RowBytes is the size of a row.
+func (p *Plane) RowBytes() int { return p.Dim * (p.Type.Bits() / 8) }
+
+// Row widens the row of a page, KV head and slot to dst [Dim], exactly.
+func (p *Plane) Row(dst []float32, page PageID, head, slot int) {
+	at := p.Offset(page, head, slot)
+	simd.Widen(dst[:p.Dim], p.Type.elem(), p.Data[at:at+p.RowBytes()])
+}
+
+// fits reports whether the rows of pages up to last lie inside the plane's data,
+// for the given heads and slots a page.
+func (p *Plane) fits(name string, last PageID, heads, slots int) error {
+	if p.Dim < 1 {
+		return fmt.Errorf("%w: %s has dim %d, want at least 1", attn.ErrShape, name, p.Dim)
+	}
+	if p.PageStride < 0 || p.HeadStride < 0 || p.SlotStride < 0 {
+		return fmt.Errorf("%w: %s has strides %d, %d, %d (page, head, slot), want none below 0",
+			attn.ErrShape, name, p.PageStride, p.HeadStride, p.SlotStride)
+	}
+	end, ok := extent([2]int{int(last), p.PageStride}, [2]int{heads - 1, p.HeadStride}, [2]int{slots - 1, p.SlotStride}, [2]int{p.Dim, 1})
+	have := len(p.Data) / (p.Type.Bits() / 8)
+	if !ok || end > have {
+		return fmt.Errorf("%w: %s holds %d elements, too few for page %d of %d heads × %d slots × dim %d",
+			attn.ErrShape, name, have, last, heads, slots, p.Dim)
+	}
+	return nil
+}
+
+// Validate reports the first thing that would make a kernel read outside the
+// view's memory. Page-table entries that no key needs are not looked at. It
+// wraps [attn.ErrShape], [ErrPage] or [ErrCapacity].
+func (v *View) Validate() error {
+	if v.NumKVHeads < 1 || v.PageSize < 1 || v.NumPages < 0 {
+		return fmt.Errorf("%w: a view of %d KV heads and %d pages of %d slots, want at least 1, 0 and 1",
+			attn.ErrShape, v.NumKVHeads, v.NumPages, v.PageSize)
+	}
+	last := PageID(-1)
+	for i := range v.Seqs {
+		highest, err := v.Seqs[i].highest(i, v.PageSize, v.NumPages)
+		if err != nil {
+			return err
+		}
+		last = max(last, highest)
+	}
+	if last < 0 {
+		return nil // no keys, nothing to read
+	}
+	slots := v.longestPage()
+	if err := v.K.fits("K", last, v.NumKVHeads, slots); err != nil {
+		return err
+	}
+	return v.V.fits("V", last, v.NumKVHeads, slots)
+}
+
+// highest is the highest page that the table's keys need, -1 for no keys.
+func (t *Table) highest(seq, pageSize, numPages int) (PageID, error) {
+	if t.Len < 0 {
+		return 0, fmt.Errorf("%w: sequence %d has %d keys, want 0 or more", attn.ErrShape, seq, t.Len)
+	}
+	need := pagesFor(t.Len, pageSize)
+	if need > len(t.Pages) {
+		return 0, fmt.Errorf("%w: sequence %d has %d keys, but its %d pages of %d slots hold %d",
+			ErrCapacity, seq, t.Len, len(t.Pages), pageSize, len(t.Pages)*pageSize)
+	}
+	highest := PageID(-1)
+	for j, page := range t.Pages[:need] {
+		if page < 0 || int(page) >= numPages {
+			return 0, fmt.Errorf("%w: sequence %d has page %d as entry %d, want 0 to %d", ErrPage, seq, page, j, numPages-1)
+		}
+		highest = max(highest, page)
+	}
+	return highest, nil
+}
+
+// longestPage is the most slots of one page that any sequence uses.
+func (v *View) longestPage() int {
+	slots := 0
+	for i := range v.Seqs {
+		slots = max(slots, min(v.Seqs[i].Len, v.PageSize))
+	}
+	return slots
+}
+
+// pagesFor is how many pages n keys need.
+func pagesFor(n, pageSize int) int {
+	pages := n / pageSize
+	if n%pageSize != 0 {
+		pages++
+	}
+	return pages
+}
+
+// Sequence returns the keys and values of the i-th sequence, for [attn.Direct].
+// The view must have passed [View.Validate].
+func (v *View) Sequence(i int) attn.KeyValues { return &reader{v, &v.Seqs[i]} }
+
+// reader is one sequence of a view.
+type reader struct {
+	view  *View
+	table *Table
+}
+
+func (r *reader) Len() int { return r.table.Len }
+
+func (r *reader) Key(dst []float32, head, pos int) { r.row(&r.view.K, dst, head, pos) }
+
+func (r *reader) Value(dst []float32, head, pos int) { r.row(&r.view.V, dst, head, pos) }
+
+func (r *reader) row(p *Plane, dst []float32, head, pos int) {
+	size := r.view.PageSize
+	p.Row(dst, r.table.Pages[pos/size], head, pos%size)
+}
