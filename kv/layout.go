@@ -67,6 +67,8 @@ type Plane struct {
 	PageStride int
 	HeadStride int
 	SlotStride int
+
+	keep *memory // what Data lies in, when it is not Go's
 }
 
 // Table is one sequence's page table: position p lies in slot p mod PageSize of

@@ -1,0 +1,158 @@
+package kv
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Cache is a pool of pages that sequences take from. A page may belong to several
+// sequences; who appends into such a page copies it first. Different sequences
+// of a cache may be used by different goroutines at the same time.
+type Cache struct {
+	cfg   Config
+	store Store
+
+	mu     sync.Mutex
+	refs   []int32 // a used page's sequences; a free page's link to the next, as linkTo
+	free   int     // first free page below fresh, or none
+	fresh  int     // pages from here on have never been used
+	used   int     // pages that some sequence holds
+	shared int     // pages that several sequences hold
+	closed bool
+}
+
+// none ends the list of free pages.
+const none = -1
+
+// linkTo spells the link to a free page (or none) as a number below 1, which no
+// used page's count of sequences is.
+func linkTo(page int) int32   { return int32(-1 - page) }
+func linked(link int32) int   { return int(-1 - link) }
+func isUsed(count int32) bool { return count > 0 }
+
+// New makes an empty cache in the host's memory. It wraps [attn.ErrShape], or the
+// system's error when memory cannot be reserved.
+func New(cfg Config) (*Cache, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	store, err := newHostStore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newCache(cfg, store), nil
+}
+
+// NewOn makes an empty cache over a store that has the pages of cfg. The cache
+// closes the store. It wraps [attn.ErrShape].
+func NewOn(store Store, cfg Config) (*Cache, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return newCache(cfg, store), nil
+}
+
+func newCache(cfg Config, store Store) *Cache {
+	return &Cache{cfg: cfg, store: store, free: none}
+}
+
+// Config is what the cache was made with.
+func (c *Cache) Config() Config { return c.cfg }
+
+// Close gives the pages back. Sequences of the cache return [ErrFreed] from then
+// on, and views of it read zeros.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("%w: the cache is closed", ErrFreed)
+	}
+	c.closed = true
+	return c.store.Close()
+}
+
+// Stats counts a cache's pages.
+type Stats struct {
+	Pages  int // in all
+	Used   int // held by some sequence
+	Shared int // held by several
+	Bytes  int // size of the used ones
+}
+
+// Stats counts the pages at this moment.
+func (c *Cache) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{Pages: c.cfg.NumPages, Used: c.used, Shared: c.shared, Bytes: c.used * c.cfg.PageBytes()}
+}
+
+// NewSequence returns an empty sequence. It holds no page yet.
+func (c *Cache) NewSequence() *Sequence { return &Sequence{cache: c} }
+
+// View is what a kernel needs to read the sequences, in this order. It is valid
+// until one of them changes. It wraps [ErrFreed], or [attn.ErrShape] when a
+// sequence is another cache's.
+func (c *Cache) View(seqs ...*Sequence) (View, error) {
+	v := View{NumKVHeads: c.cfg.NumKVHeads, PageSize: c.cfg.PageSize, NumPages: c.cfg.NumPages, Seqs: make([]Table, len(seqs))}
+	v.K, v.V = c.store.Planes()
+	for i, s := range seqs {
+		table, err := s.table(c)
+		if err != nil {
+			return View{}, fmt.Errorf("sequence %d of the view: %w", i, err)
+		}
+		v.Seqs[i] = table
+	}
+	return v, nil
+}
+
+// take appends n pages to dst, each held once: all of them or none. The caller
+// holds the lock.
+func (c *Cache) take(dst []PageID, n int) ([]PageID, error) {
+	if c.closed {
+		return dst, fmt.Errorf("%w: the cache is closed", ErrFreed)
+	}
+	if free := c.cfg.NumPages - c.used; n > free {
+		return dst, fmt.Errorf("%w: %d wanted, %d of %d free", ErrNoPages, n, free, c.cfg.NumPages)
+	}
+	for range n {
+		page := c.free
+		if page != none {
+			c.free = linked(c.refs[page])
+			c.refs[page] = 1
+		} else {
+			page = c.fresh
+			c.fresh++
+			c.refs = append(c.refs, 1)
+		}
+		dst = append(dst, PageID(page))
+	}
+	c.used += n
+	return dst, nil
+}
+
+// hold counts one more sequence for each page. The caller holds the lock.
+func (c *Cache) hold(pages []PageID) {
+	for _, p := range pages {
+		if c.refs[p]++; c.refs[p] == 2 {
+			c.shared++
+		}
+	}
+}
+
+// drop counts one sequence less for each page, and frees those that have none
+// left. The caller holds the lock.
+func (c *Cache) drop(pages []PageID) {
+	for _, p := range pages {
+		if !isUsed(c.refs[p]) {
+			panic(fmt.Sprintf("kv: page %d is dropped but free", p))
+		}
+		switch c.refs[p]--; c.refs[p] {
+		case 1:
+			c.shared--
+		case 0:
+			c.refs[p] = linkTo(c.free)
+			c.free = int(p)
+			c.used--
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package kv
+
+// memory is host memory outside Go's heap, where a large cache would double the
+// room that the collector leaves to garbage. Untouched pages cost nothing. Planes
+// keep it alive: it is unmapped when nothing refers to it any more, so that a
+// view of a closed cache reads zeros, not an unmapped address.
+type memory struct {
+	data []byte
+}
+
+// hugeFrom is the size from which memory asks for huge pages: below, the rounding
+// to 2 MiB would waste more than fewer page faults gain.
+const hugeFrom = 64 << 20

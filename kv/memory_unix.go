@@ -1,0 +1,35 @@
+//go:build unix
+
+package kv
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// newMemory reserves n bytes of zeros.
+func newMemory(n int) (*memory, error) {
+	if n == 0 {
+		return &memory{}, nil
+	}
+	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("reserving %d bytes for a cache: %w", n, err)
+	}
+	if n >= hugeFrom {
+		adviseHuge(data)
+	}
+	m := &memory{data}
+	runtime.AddCleanup(m, func(data []byte) { _ = unix.Munmap(data) }, data)
+	return m, nil
+}
+
+// release gives the memory back to the system; it reads as zeros from now on.
+func (m *memory) release() error {
+	if len(m.data) == 0 {
+		return nil
+	}
+	return unix.Madvise(m.data, unix.MADV_DONTNEED)
+}

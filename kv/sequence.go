@@ -1,0 +1,184 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/flashdec/flashdec/attn"
+)
+
+// Sequence is one sequence's keys and values in a cache. Its methods may be
+// called from several goroutines, one at a time taking effect.
+type Sequence struct {
+	cache *Cache
+	mu    sync.Mutex
+	pages []PageID
+	n     int // tokens
+	freed bool
+}
+
+// Len is the number of tokens.
+func (s *Sequence) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// Append stores the keys [n, NumKVHeads, KeyDim] and values [n, NumKVHeads,
+// ValueDim] of n new tokens, rounded to the cache's element types. On an error
+// the sequence is as it was. It wraps [attn.ErrShape], [ErrNoPages] or [ErrFreed].
+func (s *Sequence) Append(k, v []float32) error {
+	cfg := &s.cache.cfg
+	keyRow, valueRow := cfg.NumKVHeads*cfg.KeyDim, cfg.NumKVHeads*cfg.ValueDim
+	n := len(k) / keyRow
+	if len(k)%keyRow != 0 || len(v) != n*valueRow {
+		return fmt.Errorf("%w: k has %d elements and v %d, want n·%d and n·%d, for %d KV heads of key dim %d and value dim %d",
+			attn.ErrShape, len(k), len(v), keyRow, valueRow, cfg.NumKVHeads, cfg.KeyDim, cfg.ValueDim)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return err
+	}
+	pages, replaced, err := s.extend(n)
+	if err != nil {
+		return err
+	}
+	if err := s.fill(pages, replaced, k, v); err != nil {
+		s.release(pages[s.kept(replaced):])
+		return err
+	}
+	if replaced != none {
+		s.release(s.pages[replaced:][:1])
+	}
+	s.pages, s.n = pages, s.n+n
+	return nil
+}
+
+// extend returns the page table for n more tokens, with pages taken from the
+// cache. Where the last page is partly filled and shared, a new one replaces it:
+// replaced is its place in the table, else none. The sequence's own table stays.
+func (s *Sequence) extend(n int) (pages []PageID, replaced int, err error) {
+	c := s.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	replaced = none
+	if last := len(s.pages) - 1; n > 0 && s.n%c.cfg.PageSize != 0 && c.refs[s.pages[last]] > 1 {
+		replaced = last
+	}
+	kept := s.kept(replaced)
+	pages = s.pages[:kept]
+	if replaced != none {
+		pages = slices.Clip(pages) // the old table is still in force
+	}
+	pages, err = c.take(pages, pagesFor(s.n+n, c.cfg.PageSize)-kept)
+	return pages, replaced, err
+}
+
+// kept is how many entries of the page table stay when one may be replaced.
+func (s *Sequence) kept(replaced int) int {
+	if replaced != none {
+		return replaced
+	}
+	return len(s.pages)
+}
+
+// fill copies the replaced page, if any, and writes the new tokens behind it. The
+// replaced page is still held meanwhile, so that no other sequence writes into it.
+func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
+	cfg := &s.cache.cfg
+	if replaced != none {
+		if err := s.cache.store.Copy(pages[replaced], s.pages[replaced], s.n%cfg.PageSize); err != nil {
+			return err
+		}
+	}
+	keyRow, valueRow := cfg.NumKVHeads*cfg.KeyDim, cfg.NumKVHeads*cfg.ValueDim
+	for pos := s.n; len(k) > 0; {
+		slot := pos % cfg.PageSize
+		n := min(cfg.PageSize-slot, len(k)/keyRow)
+		if err := s.cache.store.Write(pages[pos/cfg.PageSize], slot, k[:n*keyRow], v[:n*valueRow]); err != nil {
+			return err
+		}
+		k, v, pos = k[n*keyRow:], v[n*valueRow:], pos+n
+	}
+	return nil
+}
+
+// Fork returns a second sequence with the same tokens. They share all pages until
+// one of them appends into a shared one, which it copies first. It wraps
+// [ErrFreed].
+func (s *Sequence) Fork() (*Sequence, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.hold(s.pages)
+	return &Sequence{cache: s.cache, pages: slices.Clone(s.pages), n: s.n}, nil
+}
+
+// Truncate keeps the first n tokens and gives back the pages that they do not
+// need. It wraps [attn.ErrShape] or [ErrFreed].
+func (s *Sequence) Truncate(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return err
+	}
+	if n < 0 || n > s.n {
+		return fmt.Errorf("%w: truncating a sequence of %d tokens to %d", attn.ErrShape, s.n, n)
+	}
+	need := pagesFor(n, s.cache.cfg.PageSize)
+	s.release(s.pages[need:])
+	s.pages, s.n = s.pages[:need], n
+	return nil
+}
+
+// Free gives all pages back. The sequence cannot be used any more. It wraps
+// [ErrFreed].
+func (s *Sequence) Free() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return err
+	}
+	s.release(s.pages)
+	s.pages, s.n, s.freed = nil, 0, true
+	return nil
+}
+
+// release drops pages under the cache's lock.
+func (s *Sequence) release(pages []PageID) {
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.drop(pages)
+}
+
+// table is the sequence's page table in a view of c.
+func (s *Sequence) table(c *Cache) (Table, error) {
+	if s.cache != c {
+		return Table{}, fmt.Errorf("%w: it belongs to another cache", attn.ErrShape)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.alive(); err != nil {
+		return Table{}, err
+	}
+	return Table{Pages: s.pages, Len: s.n}, nil
+}
+
+// alive reports whether the sequence can still be used.
+func (s *Sequence) alive() error {
+	if s.freed {
+		return fmt.Errorf("%w: the sequence is freed", ErrFreed)
+	}
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	if s.cache.closed {
+		return fmt.Errorf("%w: the sequence's cache is closed", ErrFreed)
+	}
+	return nil
+}
