@@ -1,0 +1,82 @@
+// Package cpu computes decode attention on goroutines.
+//
+// A launch goes through these stages, a file each:
+//
+//	pool.go    who works: the decode's caller and the workers that it wakes
+//	job.go     what is shared by those who work on one launch
+//	item.go    one item: its query tile against its keys, in chunks of tiles
+//	gather.go  where the rows of a tile lie
+//	tile.go    one tile: which rows see which of its keys
+//	score.go   the score rules
+//	merge.go   chunks into items, items into units, units into results
+//	states.go  where states wait in between
+package cpu
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/simd"
+)
+
+// Options configure a backend. The zero value uses GOMAXPROCS threads.
+type Options struct {
+	// Threads is how many goroutines, a decode's caller counted, work on one
+	// launch. 0 is GOMAXPROCS.
+	Threads int
+}
+
+// Backend is a [backend.Backend] on this machine's processors.
+type Backend struct {
+	threads int
+	pool    *pool
+}
+
+var _ backend.Backend = (*Backend)(nil)
+
+// New returns a backend. It starts no goroutine before a decode wants one; Close
+// stops those that were started.
+func New(opt Options) *Backend {
+	threads := opt.Threads
+	if threads < 1 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return &Backend{threads: threads, pool: newPool()}
+}
+
+// Info implements [backend.Backend].
+func (b *Backend) Info() backend.Info {
+	return backend.Info{
+		Name:      "cpu",
+		Device:    deviceName(),
+		Kernel:    simd.Level(),
+		Width:     b.threads,
+		QueryTile: queryTile,
+	}
+}
+
+// Decode implements [backend.Backend]. The error of a cancelled decode is the
+// context's cause. In steady state it allocates nothing.
+func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	j, err := b.pool.take()
+	if err != nil {
+		return err
+	}
+	defer b.pool.put(j)
+	if err := j.prepare(l, ctx.Done()); err != nil {
+		return err
+	}
+	b.pool.run(j, j.helpers(b.threads))
+	if j.stopped.Load() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Close implements [backend.Backend]. Decodes under way finish, on their
+// callers' goroutines.
+func (b *Backend) Close() error { return b.pool.close() }

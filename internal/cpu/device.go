@@ -1,0 +1,25 @@
+package cpu
+
+import (
+	"bufio"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// deviceName is the processor's own name where the system tells it, else the
+// architecture's.
+func deviceName() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		key, value, ok := strings.Cut(lines.Text(), ":")
+		if ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,152 @@
+package cpu
+
+import (
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/simd"
+	"github.com/flashdec/flashdec/plan"
+)
+
+const (
+	// queryTile is how many queries share the loading of a tile: enough that a
+	// prompt reads its cache seldom, few enough that the outputs of a group of 8
+	// with dim 128 stay in a 1 MB cache beside the tile.
+	queryTile = 16
+
+	// chunkTiles is how many tiles are summed in float32 before the sum becomes a
+	// state. Rounding a sum of n equal terms loses up to n·2⁻²⁵ of it, so a chunk's
+	// error is at most (TileKeys + chunkTiles)·2⁻²⁵ = 2.9e-6 of the largest |v|,
+	// however long the split: merging states averages them, in float64.
+	chunkTiles = 64
+	chunkKeys  = chunkTiles * simd.TileKeys
+
+	// chunksPerMerge is how many chunks' states one merge weighs together: it
+	// spreads the merge's divisions over them.
+	chunksPerMerge = 8
+)
+
+// worker is one goroutine's place at a job: its item, and buffers to work in.
+// Row r of a query tile is query r / group with query head head·group + r mod group.
+type worker struct {
+	job   *job
+	item  *plan.Item
+	query int // the tile's first query, counted within the sequence
+	rows  int // queries of the tile × group
+
+	score scorer
+	fetch bool // nobody has fetched ahead for this tile yet
+
+	q        []float32 // [rows, KeyDim] times the scale
+	s        []float32 // [rows, TileKeys] scores, then weights
+	m        []float32 // [rows] this and the next two: the running chunk
+	l        []float32 // [rows]
+	alpha    []float32 // [rows]
+	o        []float32 // [rows, ValueDim] numerators
+	tiles    [2]tile   // this tile, and the next
+	visible  tile      // keys of this tile that a mask leaves
+	chunks   states    // [chunksPerMerge, rows] states of finished chunks
+	finished int       // how many
+	list     []attn.State[float32]
+}
+
+// compute computes an item's states. False: the decode is cancelled.
+func (w *worker) compute(it *plan.Item) bool {
+	w.item = it
+	for i := 0; i < it.NumQueries; i += queryTile {
+		w.begin(it.Query+i, min(queryTile, it.NumQueries-i))
+		lo, hi := w.span()
+		for ; lo < hi; lo += chunkKeys {
+			if !w.chunk(lo, min(lo+chunkKeys, hi)) {
+				return false
+			}
+		}
+		w.leave(i)
+	}
+	return true
+}
+
+// begin takes up n queries of the item.
+func (w *worker) begin(query, n int) {
+	l := w.job.launch
+	group := l.Shape.GroupSize()
+	w.query, w.rows, w.finished = query, n*group, 0
+	w.q = resize(w.q, w.rows*l.Shape.KeyDim)
+	w.s = resize(w.s, w.rows*simd.TileKeys)
+	w.m = resize(w.m, w.rows)
+	w.l = resize(w.l, w.rows)
+	w.alpha = resize(w.alpha, w.rows)
+	w.o = resize(w.o, w.rows*l.Shape.ValueDim)
+	w.chunks.resize(chunksPerMerge*w.rows, l.Shape.ValueDim)
+	w.score.begin(l.Options, l.Shape, w.item.Head)
+	first := w.job.place(w.item.Seq, query, w.item.Head)
+	for i := range n {
+		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
+		w.score.scaled(w.q[i*len(from):][:len(from)], from)
+	}
+}
+
+// span is the range of the item's keys that any query of the tile sees.
+func (w *worker) span() (lo, hi int) {
+	first, _ := w.sees(0)
+	_, last := w.sees(w.rows/w.group() - 1)
+	return max(first, w.item.Begin), min(last, w.item.End)
+}
+
+// sees is the range of keys that causality and the window leave to the tile's
+// query i. Later queries see neither earlier first keys nor earlier last ones.
+func (w *worker) sees(i int) (lo, hi int) {
+	s := &w.job.launch.Plan.Config.Seqs[w.item.Seq]
+	return w.job.launch.Options.Span(s.Len, s.NumQueries, w.query+i)
+}
+
+func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
+
+// chunk computes the state of the keys [lo, hi), at most chunkKeys.
+func (w *worker) chunk(lo, hi int) bool {
+	for r := range w.rows {
+		w.m[r], w.l[r] = float32(negInf), 0
+	}
+	w.score.lo, w.score.hi = lo, hi
+	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
+	for lo < hi {
+		if w.job.cancelled() {
+			return false
+		}
+		next := min(lo+simd.TileKeys, hi)
+		w.gather(&w.tiles[1], next, min(next+simd.TileKeys, hi))
+		w.tile(lo, next)
+		w.tiles[0], w.tiles[1] = w.tiles[1], w.tiles[0]
+		lo = next
+	}
+	w.endChunk()
+	return true
+}
+
+// endChunk turns the running sums into states, dividing once.
+func (w *worker) endChunk() {
+	dim := w.chunks.dim
+	for r := range w.rows {
+		i := w.finished*w.rows + r
+		w.chunks.m[i] = float64(w.m[r]) + w.score.shift(r, w.position(r))
+		w.chunks.l[i] = float64(w.l[r])
+		if w.l[r] == 0 {
+			continue // no key: an empty state's o is never read
+		}
+		divide(w.chunks.o[i*dim:][:dim], w.o[r*dim:][:dim], w.l[r])
+	}
+	if w.finished++; w.finished == chunksPerMerge {
+		w.fold()
+	}
+}
+
+// divide is o = a / l.
+func divide(o, a []float32, l float32) {
+	for d, x := range a[:len(o)] {
+		o[d] = x / l
+	}
+}
+
+// position is where row r's query stands.
+func (w *worker) position(r int) int {
+	s := &w.job.launch.Plan.Config.Seqs[w.item.Seq]
+	return s.Len - s.NumQueries + w.query + r/w.group()
+}

@@ -1,0 +1,90 @@
+package cpu
+
+import (
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// fold merges the finished chunks into the first.
+func (w *worker) fold() {
+	for r := range w.rows {
+		w.chunks.merge(r, w.rowChunks(r))
+	}
+	w.finished = 1
+}
+
+// rowChunks lists the states of row r's finished chunks, in the order of the keys.
+func (w *worker) rowChunks(r int) []attn.State[float32] {
+	w.list = w.list[:0]
+	for c := range w.finished {
+		w.list = append(w.list, w.chunks.row(c*w.rows+r))
+	}
+	return w.list
+}
+
+// leave merges the chunks of a query tile, the item's from query i on, into the
+// item's partial states, or into the results if the item is its whole unit.
+func (w *worker) leave(i int) {
+	for r := range w.rows {
+		w.rowChunks(r)
+		if w.item.Row == plan.Whole {
+			w.emit(w.item.Seq, w.query, w.item.Head, r)
+			continue
+		}
+		w.job.partials.merge(w.item.Row+i*w.group()+r, w.list)
+	}
+}
+
+// merge merges the splits of a unit, in their order, into the results.
+func (w *worker) merge(u *plan.Unit) {
+	if u.Row == plan.Whole {
+		return // its item has done so
+	}
+	rows := u.NumQueries * w.group()
+	for r := range rows {
+		w.list = w.list[:0]
+		for split := range u.NumSplits {
+			w.list = append(w.list, w.job.partials.row(u.Row+split*rows+r))
+		}
+		w.emit(u.Seq, u.Query, u.Head, r)
+	}
+}
+
+// emit merges the list into the result of row r of some queries from query on.
+// A sink is added here and nowhere else, and not to states.
+func (w *worker) emit(seq, query, head, r int) {
+	l := w.job.launch
+	group := w.group()
+	place := w.job.place(seq, query+r/group, head) + r%group
+	if l.States != nil {
+		dst := l.States.Row(place)
+		attn.Merge(&dst, w.list...)
+		l.States.Set(place, dst)
+		return
+	}
+	if l.Options.Sinks != nil {
+		w.list = append(w.list, attn.SinkState[float32](l.Options.Sinks[head*group+r%group]))
+	}
+	dim := l.Shape.ValueDim
+	dst := attn.State[float32]{O: l.Out[place*dim:][:dim]}
+	attn.Merge(&dst, w.list...)
+	if l.LSE != nil {
+		l.LSE[place] = float32(dst.LSE())
+	}
+}
+
+// mergeEmpty writes the results of the units that see no key: they have no item.
+func (j *job) mergeEmpty() {
+	w := &j.caller
+	w.job = j
+	for i := range j.launch.Plan.Units {
+		u := &j.launch.Plan.Units[i]
+		if u.NumSplits > 0 {
+			continue
+		}
+		for r := range u.NumQueries * w.group() {
+			w.list = w.list[:0]
+			w.emit(u.Seq, u.Query, u.Head, r)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package cpu
+
+import (
+	"sync"
+
+	"github.com/flashdec/flashdec/backend"
+)
+
+// pool lends a backend's workers to its jobs. A decode's caller always works on
+// its own job, so a job never waits for a worker: decodes side by side, in one
+// backend or in several, cannot block each other.
+type pool struct {
+	mu      sync.Mutex
+	wake    sync.Cond // a job wants helpers, or the pool closes
+	wanted  []*job    // jobs that want helpers, oldest first
+	idle    []*job    // jobs to use again, with their buffers
+	started int       // workers
+	closed  bool
+	workers sync.WaitGroup
+}
+
+func newPool() *pool {
+	p := new(pool)
+	p.wake.L = &p.mu
+	return p
+}
+
+// take returns a job that nobody uses.
+func (p *pool) take() (*job, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, backend.ErrClosed
+	}
+	n := len(p.idle)
+	if n == 0 {
+		return new(job), nil
+	}
+	j := p.idle[n-1]
+	p.idle = p.idle[:n-1]
+	return j, nil
+}
+
+// put gives a job back, keeping its buffers but nothing of its launch.
+func (p *pool) put(j *job) {
+	j.launch, j.done = nil, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, j)
+}
+
+// run works on the job, with as many as helpers workers beside the caller, and
+// returns when nobody works on it any more.
+func (p *pool) run(j *job, helpers int) {
+	if helpers > 0 {
+		p.offer(j, helpers)
+	}
+	j.mergeEmpty()
+	j.work(&j.caller)
+	if helpers > 0 {
+		p.withdraw(j)
+		j.helping.Wait()
+	}
+}
+
+// offer asks for helpers. It starts workers up to the most that were ever asked
+// for at once.
+func (p *pool) offer(j *job, helpers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	j.wants = helpers
+	p.wanted = append(p.wanted, j)
+	for ; p.started < helpers; p.started++ {
+		p.workers.Add(1)
+		go p.serve()
+	}
+	for range helpers {
+		p.wake.Signal()
+	}
+}
+
+// withdraw ends the offer: who has not joined the job by now never will.
+func (p *pool) withdraw(j *job) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if j.wants > 0 {
+		j.wants = 0
+		p.remove(j)
+	}
+}
+
+// remove takes the job from the wanted ones, the others keeping their order.
+func (p *pool) remove(j *job) {
+	for i := range p.wanted {
+		if p.wanted[i] == j {
+			copy(p.wanted[i:], p.wanted[i+1:])
+			p.wanted[len(p.wanted)-1] = nil
+			p.wanted = p.wanted[:len(p.wanted)-1]
+			return
+		}
+	}
+}
+
+// serve is a worker's life.
+func (p *pool) serve() {
+	defer p.workers.Done()
+	var w worker
+	for j := p.join(); j != nil; j = p.join() {
+		j.work(&w)
+		j.helping.Done()
+	}
+}
+
+// join waits for a job that wants help and joins it; nil when the pool closes.
+func (p *pool) join() *job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.wanted) == 0 {
+		if p.closed {
+			return nil
+		}
+		p.wake.Wait()
+	}
+	j := p.wanted[0]
+	j.helping.Add(1) // while the job is wanted, so before its caller waits
+	if j.wants--; j.wants == 0 {
+		p.remove(j)
+	}
+	return j
+}
+
+// close stops the workers and waits for them.
+func (p *pool) close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return backend.ErrClosed
+	}
+	p.closed = true
+	p.idle = nil
+	p.mu.Unlock()
+	p.wake.Broadcast()
+	p.workers.Wait()
+	return nil
+}
