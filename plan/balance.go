@@ -20,6 +20,9 @@ const (
 	straggle = 32
 	// enough is the part of the ideal time that more cutting is not tried for.
 	enough = 50
+	// gain is the part of the time that a finer cut must save, since it needs more
+	// rows of partial states.
+	gain = 200
 	// fine is the part of a processor's share below which items pour like sand:
 	// they end level, without a simulation.
 	fine = 32
@@ -63,7 +66,7 @@ var waves = [...]int{1, 2, 3, 4, 6, 8}
 
 // search sets every cut's splits. It simulates the uncut step first, then cuts
 // of W/(Width·waves) an item, rounded to fewer and to more splits, and keeps the
-// soonest end; the first is kept among equals. It stops at what is within
+// soonest end, the coarser among those within 1/gain. It stops at what is within
 // 1/enough of the ideal.
 func (b *balance) search() {
 	b.best = make([]int, len(b.cuts))
@@ -93,7 +96,7 @@ func (b *balance) try(piece int, up bool) bool {
 		b.cuts[i].divide(piece, up)
 	}
 	time := b.simulate()
-	if time < b.time {
+	if time < b.time-b.time/gain {
 		b.time = time
 		for i := range b.cuts {
 			b.best[i] = b.cuts[i].n

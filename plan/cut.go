@@ -14,9 +14,10 @@ type cut struct {
 	step       int // borders are multiples of it, counted from begin
 }
 
-// keyTile is the step of borders: kernels load this many keys at a time, so a
-// border elsewhere would leave a part of a tile idle.
-const keyTile = 64
+// keyTile is the step of borders: kernels load keys in tiles of this many or
+// twice as many, and a border elsewhere would leave more of a tile idle. Steps
+// of 64 would leave 8192 keys on 31 processors 21% uneven; these leave 9%.
+const keyTile = 32
 
 func (c *cut) keys() int { return c.end - c.begin }
 

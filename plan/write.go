@@ -32,7 +32,7 @@ func (p *Plan) writeCuts(w io.Writer) {
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\nsequence\tqueries\tkeys\tsplits\tkeys a split\t")
+	fmt.Fprintln(t, "\nsequence\tqueries\tkeys\tsplits\tkeys in the longest\t")
 	for i := 0; i < len(p.Units); i += p.Config.NumKVHeads {
 		u := &p.Units[i]
 		fmt.Fprintf(t, "%d\t%d:%d\t%d:%d\t%d\t%d\t\n", u.Seq, u.Query, u.Query+u.NumQueries,

@@ -1,0 +1,91 @@
+package plan_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/plan"
+)
+
+func TestNewRefuses(t *testing.T) {
+	good := plan.Config{Seqs: lens(100, 200), NumKVHeads: 2, GroupSize: 4, Width: 8}
+	for _, tc := range []struct {
+		change func(*plan.Config)
+		kind   error
+		text   string // what the error says of got and want
+	}{
+		{func(c *plan.Config) { c.NumKVHeads = 0 }, attn.ErrShape, "number of KV heads is 0, want 1 to"},
+		{func(c *plan.Config) { c.GroupSize = -1 }, attn.ErrShape, "group size is -1, want 1 to"},
+		{func(c *plan.Config) { c.GroupSize = math.MaxInt }, attn.ErrShape, "group size is 9223372036854775807"},
+		{func(c *plan.Config) { c.Width = 0 }, attn.ErrOption, "width is 0, want 1 to"},
+		{func(c *plan.Config) { c.Width = math.MaxInt }, attn.ErrOption, "want 1 to"},
+		{func(c *plan.Config) { c.Window = -1 }, attn.ErrOption, "window is -1, want at least 0"},
+		{func(c *plan.Config) { c.NumSplits = -2 }, attn.ErrOption, "number of splits is -2, want at least 0"},
+		{func(c *plan.Config) { c.QueryTile = -3 }, attn.ErrOption, "query tile is -3, want at least 0"},
+		{func(c *plan.Config) { c.Seqs[1].Len = -1 }, attn.ErrShape, "sequence 1 has -1 keys, want 0 to"},
+		{func(c *plan.Config) { c.Seqs[1].Len = math.MaxInt }, attn.ErrShape, "sequence 1 has 9223372036854775807 keys"},
+		{func(c *plan.Config) { c.Seqs[0].NumQueries = -1 }, attn.ErrShape, "sequence 0 has -1 queries, want 0 to"},
+		{func(c *plan.Config) { c.Seqs[0].NumQueries = math.MaxInt }, attn.ErrShape, "sequence 0 has 9223372036854775807 queries"},
+		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.QueryTile = 1<<30, 1 }, attn.ErrShape, "units"},
+		{func(c *plan.Config) { c.NumKVHeads, c.Seqs = 1<<20, equal(17, 1) }, attn.ErrShape, "units"},
+		{func(c *plan.Config) { c.Seqs[0].Len, c.NumSplits = 1<<30, math.MaxInt }, attn.ErrShape, "items, want at most"},
+		{func(c *plan.Config) { c.Seqs[0] = plan.Seq{Len: 1 << 40, NumQueries: 1 << 30} }, attn.ErrShape, "keys × query rows"},
+		{func(c *plan.Config) {
+			c.Seqs[0], c.NumSplits = plan.Seq{Len: 1 << 20, NumQueries: 1 << 30}, 1<<10
+		}, attn.ErrShape, "rows of partial states, want at most"},
+	} {
+		cfg := good
+		cfg.Seqs = lens(100, 200)
+		tc.change(&cfg)
+		_, err := plan.New(cfg)
+		if !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
+			t.Errorf("error %v, want %v with %q", err, tc.kind, tc.text)
+		}
+	}
+}
+
+// TestLargestWindow is a window that would overflow beside a query that stands
+// before the first key.
+func TestLargestWindow(t *testing.T) {
+	p := mustNew(t, plan.Config{
+		Seqs: []plan.Seq{{Len: 5, NumQueries: 9}}, NumKVHeads: 1, GroupSize: 1,
+		Width: 1, Window: math.MaxInt, QueryTile: math.MaxInt,
+	})
+	if u := p.Units[0]; u.Begin != 0 || u.End != 5 {
+		t.Errorf("keys [%d, %d), want all 5", u.Begin, u.End)
+	}
+}
+
+// TestPlanKeepsItsSeqs changes the caller's slice after planning.
+func TestPlanKeepsItsSeqs(t *testing.T) {
+	seqs := lens(100)
+	p := mustNew(t, plan.Config{Seqs: seqs, NumKVHeads: 1, GroupSize: 1, Width: 1})
+	seqs[0].Len = 1
+	if p.Config.Seqs[0].Len != 100 {
+		t.Error("the plan follows the caller's slice")
+	}
+}
+
+// TestCheckSees breaks a plan in each way that Check must see.
+func TestCheckSees(t *testing.T) {
+	for name, spoil := range map[string]func(p *plan.Plan){
+		"a key twice":     func(p *plan.Plan) { p.Items[1].Begin-- },
+		"a key left out":  func(p *plan.Plan) { p.Items[1].End-- },
+		"an item twice":   func(p *plan.Plan) { p.Items[1] = p.Items[0] },
+		"an item less":    func(p *plan.Plan) { p.Items = p.Items[1:] },
+		"another head":    func(p *plan.Plan) { p.Items[0].Head++ },
+		"a shared row":    func(p *plan.Plan) { p.Units[1].Row = p.Units[0].Row },
+		"a row between":   func(p *plan.Plan) { p.Items[0].Row++ },
+		"too few rows":    func(p *plan.Plan) { p.Rows-- },
+		"an unknown unit": func(p *plan.Plan) { p.Items[0].Unit = len(p.Units) },
+	} {
+		p := mustNew(t, plan.Config{Seqs: lens(100, 200), NumKVHeads: 2, GroupSize: 4, Width: 8, NumSplits: 3})
+		spoil(p)
+		if p.Check() == nil {
+			t.Errorf("Check passes %s", name)
+		}
+	}
+}
