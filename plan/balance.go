@@ -13,7 +13,8 @@ const (
 	// stateCost is what a row of partial state costs, in products of a row with
 	// a key: written once, read once and merged.
 	stateCost = 4
-	// minKeysPerSplit: below this, start and state cost a third of the item.
+	// minKeysPerSplit is the least number of keys of a split: starting it and
+	// keeping its state cost a fifth as much as that many keys.
 	minKeysPerSplit = 128
 	// straggle is the part of the largest item that processors, which are never
 	// equally fast, end apart.
@@ -40,6 +41,13 @@ func (c *cut) overhead() int {
 }
 
 // balance looks for the splits that end a step soonest.
+//
+// With W the work of all units, no cut ends before W/Width. List scheduling,
+// heaviest first, ends within the last placed item of that, so items of at most
+// W/(Width·8) end within an eighth, and a wave that just fits much nearer. Which
+// waves fit depends on counts (17 splits of 8 heads are 136 items: two waves on
+// 132 processors, nearly twice as long as 16 splits), so the search does not
+// reason about them; it simulates a few cuts, from coarse to fine, and compares.
 type balance struct {
 	cuts  []cut
 	heads int

@@ -1,7 +1,9 @@
 package plan
 
+type ordered[T any] interface{ before(T) bool }
+
 // heap keeps the element that goes before all others in front.
-type heap[T interface{ before(T) bool }] []T
+type heap[T ordered[T]] []T
 
 func (h *heap[T]) push(x T) {
 	*h = append(*h, x)

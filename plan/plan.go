@@ -22,7 +22,9 @@ type Config struct {
 	Causal     bool
 	Window     int // newest keys a query sees; 0 is all
 	Width      int // items that run at once
-	NumSplits  int // splits a unit, as far as it has keys; 0 chooses
+	// NumSplits forces that many splits a unit, as far as it has keys: beyond, a
+	// split is one key. 0 chooses. It goes before Invariant, and is invariant too.
+	NumSplits int
 	// Invariant makes a unit's splits depend on its own sequence alone: not on
 	// the batch around it, its place, or Width.
 	Invariant bool
@@ -65,7 +67,7 @@ type Unit struct {
 type Plan struct {
 	Config Config
 	Items  []Item // in the order to start them: heaviest first
-	Units  []Unit
+	Units  []Unit // by sequence, query tile and KV head
 	Rows   int    // rows of partial states in all
 	Reason string // why that many splits, in a sentence
 }
