@@ -25,8 +25,8 @@ func (s Shape) Validate() error {
 		name  string
 		value int
 	}{
-		{"query heads", s.NumHeads},
 		{"KV heads", s.NumKVHeads},
+		{"query heads", s.NumHeads},
 		{"key dim", s.KeyDim},
 		{"value dim", s.ValueDim},
 	} {

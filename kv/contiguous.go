@@ -17,14 +17,14 @@ type Tensor struct {
 // is how many of the n keys each sequence really has; nil means n. The rest is
 // never read. It wraps [attn.ErrShape].
 func Contiguous(k, v Tensor, batch, kvHeads, n, keyDim, valueDim int, lens []int) (View, error) {
-	if batch < 0 || kvHeads < 1 || n < 0 || keyDim < 1 || valueDim < 1 {
+	if batch < 0 || batch > maxPages || kvHeads < 1 || n < 0 || keyDim < 1 || valueDim < 1 {
 		return View{}, fmt.Errorf("%w: k and v of batch %d, %d KV heads, %d keys, key dim %d, value dim %d",
 			attn.ErrShape, batch, kvHeads, n, keyDim, valueDim)
 	}
 	if lens != nil && len(lens) != batch {
 		return View{}, fmt.Errorf("%w: %d lengths, want %d, one a sequence", attn.ErrShape, len(lens), batch)
 	}
-	view := View{NumKVHeads: kvHeads, PageSize: max(n, 1), NumPages: batch, Seqs: make([]Table, batch)}
+	view := View{NumKVHeads: kvHeads, PageSize: max(n, 1), NumPages: batch}
 	var err error
 	if view.K, err = k.plane("k", batch, kvHeads, n, keyDim); err != nil {
 		return View{}, err
@@ -32,6 +32,7 @@ func Contiguous(k, v Tensor, batch, kvHeads, n, keyDim, valueDim int, lens []int
 	if view.V, err = v.plane("v", batch, kvHeads, n, valueDim); err != nil {
 		return View{}, err
 	}
+	view.Seqs = make([]Table, batch)
 	pages := make([]PageID, batch)
 	for i := range pages {
 		pages[i] = PageID(i)

@@ -1,0 +1,180 @@
+package flashdec
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// ErrClosed is returned by calls on a closed engine.
+var ErrClosed = backend.ErrClosed
+
+// Options choose where an engine computes. The zero value is the CPU with as
+// many threads as GOMAXPROCS.
+type Options struct {
+	// Backend computes; the engine closes it. Nil means the CPU.
+	Backend backend.Backend
+	// Threads is how many goroutines the CPU backend computes on. Zero means
+	// GOMAXPROCS. It must be zero when Backend is set.
+	Threads int
+}
+
+// Engine computes decode attention on one backend. Its methods may be called
+// from several goroutines at once.
+type Engine struct {
+	backend backend.Backend
+}
+
+// Open returns an engine. Close it to give its threads back.
+func Open(opts Options) (*Engine, error) {
+	if opts.Backend != nil {
+		if opts.Threads != 0 {
+			return nil, fmt.Errorf("%w: %d threads for a given backend, want 0", attn.ErrOption, opts.Threads)
+		}
+		return &Engine{opts.Backend}, nil
+	}
+	if opts.Threads < 0 {
+		return nil, fmt.Errorf("%w: %d threads, want at least 1, or 0 for GOMAXPROCS", attn.ErrOption, opts.Threads)
+	}
+	return &Engine{cpu.New(cpu.Options{Threads: opts.Threads})}, nil
+}
+
+// Close stops the engine. Later calls return [ErrClosed].
+func (e *Engine) Close() error { return e.backend.Close() }
+
+// Info describes the backend.
+func (e *Engine) Info() backend.Info { return e.backend.Info() }
+
+// NewCache makes a paged KV cache that this engine can read.
+func (e *Engine) NewCache(cfg kv.Config) (*kv.Cache, error) { return kv.New(cfg) }
+
+// Batch is what a plan is made from: the sequences of a step, by their lengths,
+// and the rules.
+type Batch struct {
+	Shape   attn.Shape
+	Options attn.Options
+	// Lens[i] is how many keys sequence i has, its new ones counted.
+	Lens []int
+	// NumQueries[i] is how many new queries sequence i has; the last stands at
+	// its last key. Nil means one each.
+	NumQueries []int
+	// NumSplits forces how many splits each sequence's keys are cut into. Zero
+	// lets the plan choose.
+	NumSplits int
+	// Invariant makes a sequence's bits independent of the other sequences, of its
+	// place among them, and of the number of threads.
+	Invariant bool
+}
+
+// Step is a planned step. It can be used any number of times, for all layers of
+// a model, as long as lengths and rules stay the same. It is safe for concurrent
+// use.
+type Step struct {
+	shape   attn.Shape
+	options attn.Options
+	plan    *plan.Plan
+	queries int
+}
+
+// Plan cuts a batch into work for this engine. The batch's slices must not
+// change while the step is in use. It wraps [attn.ErrShape] and [attn.ErrOption].
+func (e *Engine) Plan(b Batch) (*Step, error) {
+	if err := b.Shape.Validate(); err != nil {
+		return nil, err
+	}
+	if err := b.Options.Validate(b.Shape); err != nil {
+		return nil, err
+	}
+	if b.NumQueries != nil && len(b.NumQueries) != len(b.Lens) {
+		return nil, fmt.Errorf("%w: query counts for %d sequences, want %d", attn.ErrShape, len(b.NumQueries), len(b.Lens))
+	}
+	s := &Step{shape: b.Shape, options: b.Options}
+	seqs := make([]plan.Seq, len(b.Lens))
+	for i, n := range b.Lens {
+		seqs[i] = plan.Seq{Len: n, NumQueries: 1}
+		if b.NumQueries != nil {
+			seqs[i].NumQueries = b.NumQueries[i]
+		}
+		s.queries += seqs[i].NumQueries
+	}
+	info := e.backend.Info()
+	p, err := plan.New(plan.Config{
+		Seqs:       seqs,
+		NumKVHeads: b.Shape.NumKVHeads,
+		GroupSize:  b.Shape.GroupSize(),
+		Causal:     b.Options.Causal,
+		Window:     b.Options.Window,
+		Width:      info.Width,
+		NumSplits:  b.NumSplits,
+		Invariant:  b.Invariant,
+		QueryTile:  info.QueryTile,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.plan = p
+	return s, nil
+}
+
+// Plan is the step's work list.
+func (s *Step) Plan() *plan.Plan { return s.plan }
+
+// NumQueries is how many queries the step has in all.
+func (s *Step) NumQueries() int { return s.queries }
+
+// Output receives a step's results.
+type Output struct {
+	Out []float32 // [queries, NumHeads, ValueDim]
+	LSE []float32 // [queries, NumHeads] ln Σ exp(score), the sink counted in; nil if not wanted
+}
+
+// LSE2 is the log-sum-exp of a query and head in base 2.
+func (o *Output) LSE2(i int) attn.LSE2 { return attn.LSE(o.LSE[i]).Base2() }
+
+// NewOutput returns room for the step's results.
+func (s *Step) NewOutput() *Output {
+	rows := s.queries * s.shape.NumHeads
+	return &Output{Out: make([]float32, rows*s.shape.ValueDim), LSE: make([]float32, rows)}
+}
+
+// NewStates returns room for the step's states.
+func (s *Step) NewStates() *attn.States {
+	states := attn.MakeStates(s.queries*s.shape.NumHeads, s.shape.ValueDim)
+	return &states
+}
+
+// Decode computes a step: q [queries, NumHeads, KeyDim] over the cached keys and
+// values of view, into out. A query that sees no key gets zeros and the LSE −Inf.
+//
+// When ctx is done first, Decode returns its cause within one tile of work, and
+// out's contents are undefined. It wraps [attn.ErrShape] where buffers, view and
+// step do not fit each other, in particular where a sequence's length has changed
+// since the step was planned.
+func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
+	return e.launch(ctx, &backend.Launch{
+		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
+		Out: out.Out, LSE: out.LSE,
+	})
+}
+
+// DecodeStates computes a step's states, one a query and head, without sinks:
+// merge the states of all key sets first ([attn.States.Merge]), then add the
+// sinks once ([attn.States.Output]). Errors are those of [Engine.Decode].
+func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv.View, states *attn.States) error {
+	return e.launch(ctx, &backend.Launch{
+		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
+		States: states,
+	})
+}
+
+func (e *Engine) launch(ctx context.Context, l *backend.Launch) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	return e.backend.Decode(ctx, l)
+}

@@ -1,0 +1,239 @@
+package kv_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/kv"
+)
+
+const unusedPage = kv.PageID(2147480000)
+
+func bitsToFloat(bits uint32) float32 { return math.Float32frombits(bits) }
+
+func bytesOf(x []float32) []byte {
+	b := make([]byte, 0, 4*len(x))
+	for _, f := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+	}
+	return b
+}
+
+// f32View views n float32 elements as pages of 2 slots × 1 head × dim 2.
+func f32View(n int, seqs ...kv.Table) kv.View {
+	plane := kv.Plane{Dim: 2, Data: make([]byte, 4*n), PageStride: 4, HeadStride: 4, SlotStride: 2}
+	return kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: 2, NumPages: n / 4, Seqs: seqs}
+}
+
+func TestViewValidate(t *testing.T) {
+	two := []kv.PageID{0, 1}
+	for name, tc := range map[string]struct {
+		view kv.View
+		kind error
+		says string
+	}{
+		"good":                        {f32View(8, kv.Table{Pages: two, Len: 4}), nil, ""},
+		"no sequence":                 {f32View(0), nil, ""},
+		"unused entries are not read": {f32View(8, kv.Table{Pages: []kv.PageID{1, unusedPage, -5}, Len: 2}), nil, ""},
+		"length beyond the table":     {f32View(8, kv.Table{}, kv.Table{Pages: two, Len: 5}), kv.ErrCapacity, "sequence 1 has 5 keys, but its 2 pages of 2 slots hold 4"},
+		"negative length":             {f32View(8, kv.Table{Pages: two, Len: -1}), attn.ErrShape, "sequence 0 has -1 keys"},
+		"page beyond the cache":       {f32View(8, kv.Table{Pages: []kv.PageID{0, 2}, Len: 3}), kv.ErrPage, "sequence 0 has page 2 as entry 1, want 0 to 1"},
+		"negative page":               {f32View(8, kv.Table{Pages: []kv.PageID{-1}, Len: 1}), kv.ErrPage, "page -1"},
+		"data too short": {func() kv.View {
+			v := f32View(8, kv.Table{Pages: two, Len: 4})
+			v.V.Data = v.V.Data[:31]
+			return v
+		}(), attn.ErrShape, "V holds 7 elements, too few for page 1"},
+		"a short last page": {func() kv.View {
+			v := f32View(8, kv.Table{Pages: two[1:], Len: 1})
+			v.K.Data = v.K.Data[:24]
+			return v
+		}(), nil, ""},
+		"stride below 0": {func() kv.View {
+			v := f32View(8, kv.Table{Pages: two, Len: 4})
+			v.K.SlotStride = -2
+			return v
+		}(), attn.ErrShape, "K has strides 4, 4, -2"},
+		"stride that overflows": {func() kv.View {
+			v := f32View(8, kv.Table{Pages: two, Len: 4})
+			v.K.PageStride = math.MaxInt
+			return v
+		}(), attn.ErrShape, "K holds 8 elements"},
+		"no heads": {kv.View{PageSize: 1}, attn.ErrShape, "0 KV heads"},
+	} {
+		err := tc.view.Validate()
+		if !errors.Is(err, tc.kind) || tc.kind != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want %v with %q", name, err, tc.kind, tc.says)
+		}
+	}
+}
+
+// TestLengthAgainstTable is the fault of a length (or a length with its appended
+// tokens) beyond columns × page size, which reads and writes outside.
+func TestLengthAgainstTable(t *testing.T) {
+	plane := kv.Plane{Dim: 1, Data: make([]byte, 4*512), PageStride: 256, HeadStride: 256, SlotStride: 1}
+	view := func(n int) *kv.View {
+		return &kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: 256, NumPages: 2, Seqs: []kv.Table{{Pages: []kv.PageID{1, 0}, Len: n}}}
+	}
+	if err := view(512).Validate(); err != nil {
+		t.Errorf("512 keys in 2 pages of 256: %v", err)
+	}
+	if err := view(513).Validate(); !errors.Is(err, kv.ErrCapacity) {
+		t.Errorf("513 keys in 2 pages of 256: %v, want ErrCapacity", err)
+	}
+	cfg := kv.Config{NumKVHeads: 1, KeyDim: 1, ValueDim: 1, PageSize: 256, NumPages: 2}
+	seq := open(t, cfg).NewSequence()
+	if err := seq.Append(make([]float32, 512), make([]float32, 512)); err != nil {
+		t.Fatal(err)
+	}
+	if err := seq.Append(make([]float32, 1), make([]float32, 1)); !errors.Is(err, kv.ErrNoPages) {
+		t.Errorf("one more: %v, want ErrNoPages", err)
+	}
+}
+
+func TestContiguous(t *testing.T) {
+	// Batch 2, 2 heads, 3 keys, key dim 1, value dim 2.
+	k := kv.Tensor{Data: bytesOf([]float32{0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112})}
+	v := kv.Tensor{Data: make([]byte, 4*24)}
+	view, err := kv.Contiguous(k, v, 2, 2, 3, 1, 2, []int{3, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := view.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if unsafe.SliceData(view.K.Data) != unsafe.SliceData(k.Data) {
+		t.Error("the tensor was copied")
+	}
+	var key [1]float32
+	second := view.Sequence(1)
+	if second.Key(key[:], 1, 1); second.Len() != 2 || key[0] != 111 {
+		t.Errorf("sequence 1 has %d keys, head 1 key 1 is %v, want 2 and 111", second.Len(), key[0])
+	}
+}
+
+func TestContiguousRefuses(t *testing.T) {
+	ten := kv.Tensor{Data: make([]byte, 40)}
+	for name, f := range map[string]func() (kv.View, error){
+		"v has 40 bytes, want [2, 1, 5, 2] of f32":     func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 2, nil) },
+		"sequence 1 has length 6, want 0 to 5":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5, 6}) },
+		"sequence 0 has length -1, want 0 to 5":        func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{-1, 6}) },
+		"1 lengths, want 2":                            func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5}) },
+		"k has 40 bytes, want [2, 1152921504606846976": func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1<<60, 5, 1, 1, nil) },
+		"k and v of batch 4611686018427387904":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 1<<62, 8, 0, 1, 1, nil) },
+		"0 KV heads":                                   func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 0, 5, 1, 1, nil) },
+	} {
+		if _, err := f(); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want ErrShape with %q", err, name)
+		}
+	}
+}
+
+// TestInterleavedPlanes views K and V of one allocation [pages, 2, slots, dim],
+// whose page stride is twice the packed one.
+func TestInterleavedPlanes(t *testing.T) {
+	pool := make([]float32, 4*2*16*2)
+	for i := range pool {
+		pool[i] = float32(i)
+	}
+	data := bytesOf(pool)
+	k := kv.Plane{Dim: 2, Data: data, PageStride: 64, HeadStride: 32, SlotStride: 2}
+	v := k
+	v.Data = data[4*32:]
+	view := kv.View{K: k, V: v, NumKVHeads: 1, PageSize: 16, NumPages: 4, Seqs: []kv.Table{{Pages: []kv.PageID{3, 1}, Len: 20}}}
+	if err := view.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var row [2]float32
+	view.Sequence(0).Value(row[:], 0, 17)
+	if want := float32(1*64 + 32 + 1*2); row[0] != want {
+		t.Errorf("value at position 17 is %v, want %v", row[0], want)
+	}
+}
+
+// sparse maps n bytes that cost nothing until touched.
+func sparse(t *testing.T, n int) []byte {
+	t.Helper()
+	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(data) })
+	return data
+}
+
+// TestOffsetsBeyond32Bits is the fault of 32-bit products: page · stride past
+// 2³¹ and 2³² elements lands in another sequence's rows.
+func TestOffsetsBeyond32Bits(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		pages        []kv.PageID
+		pageStride   int
+		pageSize, id int
+	}{
+		{"576×480 elements a page", []kv.PageID{7767, 7768, 20000}, 276480, 1, 0},
+		{"a batch stride of 2^30", []kv.PageID{0, 1, 2, 3, 4}, 1 << 30, 4096, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			last := int(tc.pages[len(tc.pages)-1])
+			plane := kv.Plane{Type: kv.BF16, Dim: 2, PageStride: tc.pageStride, HeadStride: 2, SlotStride: 2}
+			plane.Data = sparse(t, 2*(last*tc.pageStride+tc.pageSize*2))
+			for i, page := range tc.pages {
+				at := plane.Offset(page, 0, 0)
+				if at != 2*int(page)*tc.pageStride {
+					t.Fatalf("page %d begins at byte %d, want %d", page, at, 2*int(page)*tc.pageStride)
+				}
+				binary.LittleEndian.PutUint16(plane.Data[at:], uint16(0x3f80+i)) // distinct
+			}
+			view := kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: tc.pageSize, NumPages: last + 1}
+			for i := range tc.pages {
+				view.Seqs = append(view.Seqs, kv.Table{Pages: tc.pages[i : i+1], Len: 1})
+			}
+			if err := view.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range tc.pages {
+				var row [2]float32
+				view.Sequence(i).Key(row[:], 0, 0)
+				if want := bitsToFloat(uint32(0x3f80+i) << 16); row[0] != want {
+					t.Errorf("page %d reads %v, want %v", tc.pages[i], row[0], want)
+				}
+			}
+		})
+	}
+}
+
+// TestBookkeeping: what a full cache keeps beside its pages is below 2% of them.
+func TestBookkeeping(t *testing.T) {
+	for _, pageSize := range []int{1, 16} {
+		cfg := kv.Config{NumKVHeads: 8, KeyDim: 128, ValueDim: 128, PageSize: pageSize, NumPages: 4096 / pageSize, KeyType: kv.F16, ValueType: kv.F16}
+		allocated := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			k, v := tokens(cfg, []float32{1})
+			for b.Loop() {
+				cache, err := kv.New(cfg)
+				if err != nil {
+					b.Fatal(err)
+				}
+				seq := cache.NewSequence()
+				for range 4096 {
+					if err := seq.Append(k, v); err != nil {
+						b.Fatal(err)
+					}
+				}
+				_ = cache.Close()
+			}
+		}).AllocedBytesPerOp()
+		pages := int64(cfg.NumPages * cfg.PageBytes())
+		if allocated*50 > pages {
+			t.Errorf("page size %d: filling %d bytes of pages allocated %d, more than 2%%", pageSize, pages, allocated)
+		}
+	}
+}
