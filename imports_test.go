@@ -24,10 +24,12 @@ var mayImport = map[string][]string{
 	"backend/backendtest": {"attn", "kv", "plan", "backend"},
 	"internal/cpu":        {"attn", "kv", "plan", "backend", "internal/simd"},
 	"internal/nv":         {},
-	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv"},
+	"internal/cuda/build": {},
+	"internal/cuda/gen":   {"internal/cuda/build"},
+	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
 	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
-	"cmd/flashdec":        {"", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
+	"cmd/flashdec":        {"", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

@@ -209,6 +209,15 @@ func TestUnderflownWeightKeepsNaN(t *testing.T) {
 	}
 }
 
+func TestSpanOfHugeWindow(t *testing.T) {
+	for _, causal := range []bool{false, true} {
+		opt := attn.Options{Causal: causal, Window: math.MaxInt}
+		if lo, hi := opt.Span(2, 9, 0); lo != 0 || hi > 2 {
+			t.Errorf("causal %v: a query before the first key spans [%d, %d)", causal, lo, hi)
+		}
+	}
+}
+
 func TestTreeMask(t *testing.T) {
 	// 0 → 1 → 3, 0 → 2, over two older keys.
 	m, err := attn.TreeMask([]int{-1, 0, 0, 1})

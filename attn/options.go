@@ -91,8 +91,8 @@ func (o *Options) Span(length, n, i int) (lo, hi int) {
 	if o.Causal {
 		hi = max(min(length, pos+1), 0)
 	}
-	if o.Window > 0 {
-		lo = min(max(pos-o.Window+1, 0), hi)
+	if o.Window > 0 && o.Window <= pos {
+		lo = min(pos-o.Window+1, hi)
 	}
 	return lo, hi
 }
