@@ -1,0 +1,117 @@
+// Command flashdec computes exact decode attention from tensor files, proves the
+// answer against the direct float64 softmax, and shows how the work is cut.
+//
+// Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted.
+// With --json, stdout carries one JSON object a line and nothing else; progress
+// and prose go to stderr.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitCheckFailed = 1
+	exitBadInput    = 2
+	exitInterrupted = 130 // as shells count: 128 + SIGINT
+)
+
+// errCheckFailed ends a verb whose report has already said what failed.
+var errCheckFailed = errors.New("a check failed")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	// The first Ctrl-C cancels; a second one, with the default handling back in
+	// place, ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+type commands struct {
+	Plan planCmd `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
+	Info infoCmd `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
+}
+
+// run is main for a given command line.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	t := newTerminal(stdout, stderr)
+	err := dispatch(ctx, t, args)
+	// A full disk or a closed pipe must not look like success.
+	if flushErr := t.flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("writing to standard output: %w", flushErr)
+	}
+	if err != nil && !errors.Is(err, errCheckFailed) {
+		fmt.Fprintln(stderr, "flashdec: "+oneLine(err))
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errCheckFailed):
+		return exitCheckFailed
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	default:
+		return exitBadInput
+	}
+}
+
+// oneLine is an error's text without line breaks, and without the prefix of a
+// package whose name says nothing to a user.
+func oneLine(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	text := strings.TrimPrefix(err.Error(), "tensorfile: ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// exitRequest is the panic by which kong's Exit, called after printing help,
+// leaves the parser.
+type exitRequest struct{}
+
+func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
+	parser, err := kong.New(&commands{},
+		kong.Name("flashdec"),
+		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
+		kong.Writers(t.out, t.errs),
+		kong.Exit(func(int) { panic(exitRequest{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
+		kong.Vars{"backends": backendNames(), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(t),
+	)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, help := r.(exitRequest); !help {
+				panic(r)
+			}
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w (see flashdec --help)", err)
+	}
+	return command.Run()
+}

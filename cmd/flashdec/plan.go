@@ -1,0 +1,176 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/plan"
+)
+
+type planCmd struct {
+	Lens      string `required:"" help:"Keys of each sequence: 131072,16x63 is one of 131072 and 63 of 16." placeholder:"LIST"`
+	QHeads    int    `required:"" help:"Query heads, a multiple of the KV heads." placeholder:"N"`
+	KVHeads   int    `required:"" name:"kv-heads" help:"KV heads." placeholder:"N"`
+	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
+	Width     int    `help:"Processors that work at once: 132 are the SMs of an H100." default:"132" placeholder:"N"`
+	QLen      int    `help:"New queries of each sequence, the last standing at its last key." default:"1" placeholder:"N"`
+	Window    int    `help:"How many of the newest keys a query sees." placeholder:"N"`
+	Causal    bool   `help:"Hide the keys after a query."`
+	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	Invariant bool   `help:"Cut a sequence by its own length alone, whatever is beside it."`
+	JSON      bool   `name:"json" help:"Print one JSON object, with every item."`
+}
+
+func (*planCmd) Help() string {
+	return `Nothing is computed and no file is read: a plan follows from lengths alone.
+
+Example, one long sequence among 63 short ones:
+
+    flashdec plan --lens 131072,16x63 --q-heads 32 --kv-heads 8 --head-dim 128
+`
+}
+
+func (cmd *planCmd) Run(t *terminal) error {
+	p, shape, err := cmd.plan()
+	if err != nil {
+		return err
+	}
+	r, err := newPlanReport(p, shape)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.emit(r)
+	}
+	r.print(t)
+	return nil
+}
+
+func (cmd *planCmd) plan() (*plan.Plan, attn.Shape, error) {
+	shape := attn.Shape{NumHeads: cmd.QHeads, NumKVHeads: cmd.KVHeads, KeyDim: cmd.HeadDim, ValueDim: cmd.HeadDim}
+	lens, err := parseLens(cmd.Lens)
+	if err != nil {
+		return nil, shape, err
+	}
+	if err := shape.Validate(); err != nil {
+		return nil, shape, err
+	}
+	seqs := make([]plan.Seq, len(lens))
+	for i, n := range lens {
+		seqs[i] = plan.Seq{Len: n, NumQueries: cmd.QLen}
+	}
+	p, err := plan.New(plan.Config{
+		Seqs: seqs, NumKVHeads: shape.NumKVHeads, GroupSize: shape.GroupSize(),
+		Causal: cmd.Causal, Window: cmd.Window, Width: cmd.Width,
+		NumSplits: cmd.Splits, Invariant: cmd.Invariant,
+	})
+	return p, shape, err
+}
+
+// planReport is what plan prints.
+type planReport struct {
+	Sequences  int         `json:"sequences"`
+	QHeads     int         `json:"q_heads"`
+	KVHeads    int         `json:"kv_heads"`
+	HeadDim    int         `json:"head_dim"`
+	Width      int         `json:"width"`
+	Units      int         `json:"units"`
+	NumItems   int         `json:"num_items"`
+	Reason     string      `json:"reason"`
+	KeysRead   int         `json:"keys_read"`  // by all items
+	StateRows  int         `json:"state_rows"` // partial states to merge
+	MaxLoad    int         `json:"max_load"`   // of the busiest processor
+	UncutLoad  int         `json:"uncut_load"` // the same, were nothing cut
+	Balance    float64     `json:"balance"`    // mean load / highest
+	Work       []workKind  `json:"work"`       // units alike in everything but their place
+	Processors []processor `json:"processors"`
+	Items      []planItem  `json:"items"` // in the order they start
+}
+
+// planItem is one item and the processor that takes it.
+type planItem struct {
+	Seq       int `json:"seq"`
+	Head      int `json:"head"`
+	Query     int `json:"query"`
+	Queries   int `json:"queries"`
+	Begin     int `json:"begin"`
+	End       int `json:"end"`
+	Processor int `json:"processor"`
+}
+
+func newPlanReport(p *plan.Plan, shape attn.Shape) (*planReport, error) {
+	r := &planReport{
+		Sequences: len(p.Config.Seqs), QHeads: shape.NumHeads, KVHeads: shape.NumKVHeads, HeadDim: shape.KeyDim,
+		Width: p.Config.Width, Units: len(p.Units), NumItems: len(p.Items), Reason: p.Reason, StateRows: p.Rows,
+		Balance: p.Balance(), Work: workKinds(p), Items: make([]planItem, len(p.Items)),
+	}
+	r.Processors, r.MaxLoad = shares(p)
+	for _, who := range r.Processors {
+		r.KeysRead += who.Keys
+	}
+	for who, list := range p.Assign() {
+		for _, i := range list {
+			it := p.Items[i]
+			r.Items[i] = planItem{it.Seq, it.Head, it.Query, it.NumQueries, it.Begin, it.End, who}
+		}
+	}
+	cfg := p.Config
+	cfg.NumSplits = 1
+	uncut, err := plan.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, r.UncutLoad = shares(uncut)
+	return r, nil
+}
+
+// shares is what each processor does, and the load of the busiest.
+func shares(p *plan.Plan) (processors []processor, most int) {
+	processors = make([]processor, p.Config.Width)
+	for i, list := range p.Assign() {
+		who := &processors[i]
+		for _, item := range list {
+			who.Load += p.Work(p.Items[item])
+			who.Keys += p.Items[item].End - p.Items[item].Begin
+			who.Items++
+		}
+		most = max(most, who.Load)
+	}
+	return processors, most
+}
+
+// Widths of the report.
+const (
+	maxKinds = 16 // lines of the work list
+	maxBars  = 16 // processors that get a line each
+)
+
+func (r *planReport) print(t *terminal) {
+	t.printf("%s, %d query heads on %d KV heads, head dim %d\n",
+		count(r.Sequences, "sequence"), r.QHeads, r.KVHeads, r.HeadDim)
+	t.printf("%s (sequence × KV head) → %s for %s\n",
+		count(r.Units, "unit"), count(r.NumItems, "item"), count(r.Width, "processor"))
+	t.printf("why: %s\n\n", fold(r.Reason, 5))
+	r.printWork(t)
+	r.printProcessors(t)
+	t.printf("\nbalance  %.1f%% (mean load of a processor / highest)\n", 100*r.Balance)
+	if r.MaxLoad > 0 {
+		t.printf("uncut    the busiest processor would have %.1f times the load\n", float64(r.UncutLoad)/float64(r.MaxLoad))
+	}
+	kvBytes, stateBytes := r.KeysRead*2*r.HeadDim*2, r.StateRows*(r.HeadDim+2)*4
+	t.printf("traffic  %s of KV in f16, %s of partial states written\n", byteCount(kvBytes), byteCount(stateBytes))
+}
+
+func (r *planReport) printWork(t *terminal) {
+	table := newTable("splits", "units", "keys a split", "key range", "queries", "sequences")
+	for i, k := range r.Work {
+		if i == maxKinds {
+			break
+		}
+		table.AppendRow(row(k.Splits, k.Units, k.keysASplit(), fmt.Sprintf("%d–%d", k.Begin, k.End), k.Queries, k.sequences()))
+	}
+	t.printf("%s\n", render(table))
+	if more := len(r.Work) - maxKinds; more > 0 {
+		t.printf("… and %d more kinds of unit (all of them with --json)\n", more)
+	}
+}

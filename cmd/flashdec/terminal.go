@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progressEvery is how often a bar is drawn again at most.
+const progressEvery = 100 * time.Millisecond
+
+// columns is the width that every report fits into.
+const columns = 80
+
+// terminal is where a verb reports to.
+type terminal struct {
+	out      *bufio.Writer // the report
+	errs     io.Writer     // progress and prose beside it
+	progress bool          // errs is watched by someone
+}
+
+func newTerminal(stdout, stderr io.Writer) *terminal {
+	f, ok := stderr.(*os.File)
+	return &terminal{
+		out:      bufio.NewWriter(stdout),
+		errs:     stderr,
+		progress: ok && term.IsTerminal(int(f.Fd())),
+	}
+}
+
+func (t *terminal) flush() error { return t.out.Flush() }
+
+// printf writes to the report. The buffered writer keeps the first error until
+// flush returns it.
+func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
+
+// emit writes one JSON object as a line, at once: whoever reads along sees each
+// when it is known.
+func (t *terminal) emit(v any) error {
+	encoder := json.NewEncoder(t.out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	return t.out.Flush()
+}
+
+// bar counts steps on stderr when that is a terminal, and does nothing elsewhere.
+type bar struct{ shown *progressbar.ProgressBar }
+
+func (t *terminal) bar(steps int, label string) bar {
+	if !t.progress || steps < 2 {
+		return bar{}
+	}
+	return bar{progressbar.NewOptions(steps,
+		progressbar.OptionSetWriter(t.errs),
+		progressbar.OptionSetDescription(label),
+		progressbar.OptionSetWidth(28),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(progressEvery),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+// step counts one. A bar that cannot be drawn is no reason to stop the work.
+func (b bar) step() {
+	if b.shown != nil {
+		_ = b.shown.Add(1)
+	}
+}
+
+func (b bar) done() {
+	if b.shown != nil {
+		_ = b.shown.Finish()
+	}
+}
+
+// printable replaces what a terminal would obey instead of showing: text in files
+// is anyone's.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return '⏎'
+		case r == '\t':
+			return '⇥'
+		case !unicode.IsPrint(r):
+			return '�'
+		}
+		return r
+	}, s)
+}
