@@ -40,8 +40,9 @@ func main() {
 }
 
 type commands struct {
-	Plan planCmd `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
-	Info infoCmd `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
+	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
+	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
+	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 
 // run is main for a given command line.

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// readRules reads the metadata. Unknown keys are the file's own affair.
+func (r *caseReader) readRules() (err error) {
+	o := &r.c.options
+	if o.Scale, err = r.number("scale", "a finite number other than 0", func(x float64) bool { return x != 0 }); err != nil {
+		return err
+	}
+	if o.Softcap, err = r.number("softcap", "a finite number above 0", func(x float64) bool { return x > 0 }); err != nil {
+		return err
+	}
+	if text, found := r.file.Metadata["causal"]; found {
+		if o.Causal, err = strconv.ParseBool(text); err != nil {
+			return r.badRule("causal", text, "true or false")
+		}
+	}
+	if text, found := r.file.Metadata["window"]; found {
+		if o.Window, err = strconv.Atoi(text); err != nil || o.Window < 1 {
+			return r.badRule("window", text, "a count of keys, at least 1")
+		}
+	}
+	if slopes := o.Slopes; slopes != nil {
+		for h, slope := range slopes {
+			if x := float64(slope); math.IsNaN(x) || math.IsInf(x, 0) {
+				return r.bad("alibi_slopes", "element %d is %v, want a finite number", h, slope)
+			}
+		}
+	}
+	if err := o.Validate(r.c.shape); err != nil {
+		return fmt.Errorf("%s: %w", r.path, err)
+	}
+	return nil
+}
+
+// number is a metadata number that passes a test, or 0 where the file has none.
+func (r *caseReader) number(name, want string, ok func(float64) bool) (float64, error) {
+	text, found := r.file.Metadata[name]
+	if !found {
+		return 0, nil
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || !ok(x) {
+		return 0, r.badRule(name, text, want)
+	}
+	return x, nil
+}
+
+func (r *caseReader) badRule(name, text, want string) error {
+	const most = 40
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return fmt.Errorf("%s: metadata %s: is %q, want %s", r.path, name, text, want)
+}
+
+// readText reads the tokens' text. A file whose text does not fit its keys is
+// shown by positions: text is for the eye and decides nothing.
+func (r *caseReader) readText() error {
+	c := r.c
+	c.name = r.file.Metadata["name"]
+	var pieces []string
+	if err := json.Unmarshal([]byte(r.file.Metadata["pieces"]), &pieces); err == nil && len(pieces) == c.keys {
+		c.pieces = pieces
+	}
+	return nil
+}

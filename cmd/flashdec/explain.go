@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+type explainCmd struct {
+	File   string `arg:"" optional:"" help:"A file with q, k and v. Without it, the derivation's own worked examples."`
+	Seq    int    `help:"Which sequence." default:"0" placeholder:"N"`
+	Head   int    `help:"Which query head." default:"0" placeholder:"N"`
+	Query  *int   `help:"Which of the sequence's new queries. Without it, the newest." placeholder:"N"`
+	Splits int    `help:"How many splits to cut the keys into." default:"4" placeholder:"N"`
+	JSON   bool   `name:"json" help:"Print one JSON object a worked example, or one for the file."`
+}
+
+func (*explainCmd) Help() string {
+	return `Section numbers are those of docs/DERIVATION.md.
+
+Examples, the worked examples and then the attention of a real model:
+
+    flashdec explain
+
+    flashdec explain testdata/real/layer19.safetensors --head 4
+`
+}
+
+func (cmd *explainCmd) Run(t *terminal) error {
+	if cmd.File != "" {
+		return cmd.explainFile(t)
+	}
+	for i, example := range []func() worked{onlineSoftmax, oneTile, rescaling, mergeOfTiles} {
+		w := example()
+		if cmd.JSON {
+			if err := t.emit(w.report); err != nil {
+				return err
+			}
+		} else {
+			if i > 0 {
+				t.printf("\n\n")
+			}
+			t.printf("%s\n", w.text)
+		}
+		if !w.ok {
+			return errCheckFailed
+		}
+	}
+	return nil
+}
+
+// worked is a worked example, told and as data.
+type worked struct {
+	text   string
+	report any
+	ok     bool // both ways of computing it agree
+}
+
+// exact is the difference up to which two ways of computing a worked example in
+// float64 agree: a few units in the last place of numbers near 1.
+const exact = 1e-15
+
+func title(section, text string) string {
+	line := fmt.Sprintf("%s  ·  derivation %s", text, section)
+	return line + "\n" + strings.Repeat("─", len([]rune(line)))
+}
+
+// agree words a comparison, and says whether it holds.
+func agree(difference, limit float64) (string, bool) {
+	if difference <= limit {
+		return fmt.Sprintf("difference %.1g ✓", difference), true
+	}
+	return fmt.Sprintf("difference %.1g, more than %.1g ✗", difference, limit), false
+}
+
+// vector prints numbers with so many decimals, at most six of them.
+func vector[F ~float64](x []F, decimals int) string {
+	const (
+		most = 6
+		wide = 1e3 // from here on, decimals take more room than they are worth
+	)
+	var b strings.Builder
+	for i, v := range x {
+		if i == most {
+			fmt.Fprintf(&b, " … %d more", len(x)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if math.Abs(float64(v)) < wide {
+			fmt.Fprintf(&b, "%.*f", decimals, float64(v))
+		} else {
+			fmt.Fprintf(&b, "%.*g", max(decimals-1, 1), float64(v))
+		}
+	}
+	return "[" + b.String() + "]"
+}
+
+func softmaxOf(scores []scored, m, l float64) []float64 {
+	p := make([]float64, len(scores))
+	for i, s := range scores {
+		p[i] = math.Exp(s.score-m) / l
+	}
+	return p
+}

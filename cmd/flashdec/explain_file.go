@@ -1,0 +1,284 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// explained is one row of a file's attention, taken apart.
+type explained struct {
+	File       string        `json:"file"`
+	Seq        int           `json:"seq"`
+	Head       int           `json:"head"`
+	KVHead     int           `json:"kv_head"`
+	Query      int           `json:"query"`
+	Position   int           `json:"position"` // the query's, among the keys
+	Keys       int           `json:"keys"`
+	Visible    int           `json:"visible"`
+	Scale      float64       `json:"scale"`
+	MinScore   number        `json:"min_score"`
+	MeanScore  number        `json:"mean_score"`
+	MaxScore   number        `json:"max_score"`
+	MaxKey     int           `json:"max_key"`
+	Traced     int           `json:"traced_split"` // the split in which the maximum grew most often; -1 for none
+	Grew       int           `json:"maximum_grew"` // times, in that split
+	Steps      []traceStep   `json:"steps"`        // of it: the first, the last, and where the maximum grew
+	States     []stateReport `json:"states"`
+	Sink       *number       `json:"sink,omitempty"`
+	M          number        `json:"m"`
+	L          number        `json:"l"`
+	LSE        number        `json:"lse"`
+	Out        []number      `json:"out"`
+	DirectLSE  number        `json:"direct_lse"`
+	DirectOut  []number      `json:"direct_out"`
+	Difference number        `json:"difference"` // largest, over out and lse
+	OK         bool          `json:"ok"`
+}
+
+// rowLimit is how far the merge and the direct form may lie apart, in float64,
+// relative to the largest |out| and |lse|: sums of up to millions of terms, each
+// with a rounding of 2⁻⁵³.
+const rowLimit = 1e-9
+
+func (cmd *explainCmd) explainFile(t *terminal) (err error) {
+	c, err := openCase(cmd.File)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	x, err := cmd.explain(c)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		err = t.emit(x)
+	} else {
+		x.print(t, c)
+	}
+	if err == nil && !x.OK {
+		err = errCheckFailed
+	}
+	return err
+}
+
+// rowOf checks which row is asked for.
+func (cmd *explainCmd) rowOf(c *decodeCase) (query int, err error) {
+	query = c.queries - 1
+	if cmd.Query != nil {
+		query = *cmd.Query
+	}
+	for _, f := range [...]struct {
+		flag      string
+		got, have int
+	}{{"seq", cmd.Seq, c.seqs}, {"head", cmd.Head, c.shape.NumHeads}, {"query", query, c.queries}} {
+		if f.got < 0 || f.got >= f.have {
+			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d of them, counted from 0", c.path, f.flag, f.got, f.have)
+		}
+	}
+	if cmd.Splits < 1 {
+		return 0, fmt.Errorf("--splits is %d, want at least 1", cmd.Splits)
+	}
+	return query, nil
+}
+
+func (cmd *explainCmd) explain(c *decodeCase) (*explained, error) {
+	query, err := cmd.rowOf(c)
+	if err != nil {
+		return nil, err
+	}
+	kvHead := cmd.Head / c.shape.GroupSize()
+	r := newFileRow(c, cmd.Seq, cmd.Head, query)
+	x := &explained{
+		File: c.path, Seq: cmd.Seq, Head: cmd.Head, KVHead: kvHead, Query: query, Position: r.position, Keys: r.keys.Len(),
+		Scale: c.options.ScaleFor(c.shape.KeyDim), MaxKey: -1, Traced: -1, Steps: []traceStep{}, States: []stateReport{},
+	}
+	splits, err := r.splits(cmd.Splits)
+	if err != nil {
+		return nil, err
+	}
+	x.take(r, splits)
+	return x, x.compare(r)
+}
+
+// take computes the row the FlashDecoding way: scores, a state a split, the merge.
+func (x *explained) take(r *fileRow, splits []plan.Item) {
+	states := make([]attn.State[float64], len(splits), len(splits)+1)
+	x.MinScore, x.MaxScore = number(math.Inf(1)), number(math.Inf(-1))
+	sum := 0.0
+	for i, split := range splits {
+		keys := r.score(split.Begin, split.End)
+		for _, key := range keys {
+			sum += key.score
+			x.MinScore = min(x.MinScore, number(key.score))
+			if s := number(key.score); s > x.MaxScore {
+				x.MaxScore, x.MaxKey = s, key.pos
+			}
+		}
+		trace := trace{n: len(keys)}
+		states[i] = walk(keys, r.dim, r.value, trace.see)
+		if len(keys) > 0 && (x.Traced < 0 || trace.grew > x.Grew) {
+			x.Traced, x.Grew, x.Steps = i, trace.grew, trace.steps
+		}
+		x.Visible += len(keys)
+		x.States = append(x.States, stateReport{Split: i, Begin: split.Begin, End: split.End, Keys: len(keys)})
+	}
+	x.MeanScore = number(sum / float64(max(x.Visible, 1)))
+	if r.sink != nil {
+		states = append(states, attn.SinkState[float64](*r.sink))
+		sink := number(*r.sink)
+		x.Sink = &sink
+	}
+	merged := attn.Empty[float64](r.dim)
+	attn.Merge(&merged, states...)
+	for i := range x.States {
+		x.States[i].place(states[i], merged)
+	}
+	x.M, x.L, x.LSE, x.Out = number(merged.M), number(merged.L), number(merged.LSE()), numbers(merged.O)
+}
+
+// trace keeps the steps of a recurrence over n keys that are worth showing: the
+// first three, the last, and those at which the maximum grew.
+type trace struct {
+	n, seen, grew int
+	steps         []traceStep
+}
+
+func (t *trace) see(key scored, s *attn.State[float64], grew bool) {
+	t.seen++
+	if grew && t.seen > 1 {
+		t.grew++
+	}
+	if t.seen <= 3 || t.seen == t.n || grew && t.grew <= maxGrowths {
+		t.steps = append(t.steps, stepOf(key, s, grew && t.seen > 1))
+	}
+}
+
+// maxGrowths bounds the steps shown for the growth of the maximum, which hostile
+// or sorted scores grow at every key.
+const maxGrowths = 6
+
+// compare puts the direct softmax beside the merge.
+func (x *explained) compare(r *fileRow) error {
+	lse, out, err := r.direct()
+	if err != nil {
+		return err
+	}
+	x.DirectLSE, x.DirectOut = number(lse), numbers(out)
+	mine := make([]float64, len(x.Out))
+	scale := 1.0
+	for i, o := range x.Out {
+		mine[i] = float64(o)
+		if a := math.Abs(out[i]); a > scale && !math.IsInf(a, 0) {
+			scale = a
+		}
+	}
+	if a := math.Abs(lse); a > scale && !math.IsInf(a, 0) {
+		scale = a
+	}
+	difference := math.Max(furthest(mine, out), furthest([]float64{float64(x.LSE)}, []float64{lse}))
+	x.Difference, x.OK = number(difference), difference <= rowLimit*scale
+	return nil
+}
+
+// fileRow is one query row of a case.
+type fileRow struct {
+	c          *decodeCase
+	part       part
+	head       int // query head
+	query      int
+	position   int
+	keys       *fileHead
+	q          []float32
+	sink       *float32
+	dim        int
+	key, fetch []float32 // one key, one value
+	wide       []float64
+}
+
+func newFileRow(c *decodeCase, seq, head, query int) *fileRow {
+	p := part{seq, head / c.shape.GroupSize()}
+	r := &fileRow{
+		c: c, part: p, head: head, query: query, position: c.lens[seq] - c.queries + query, keys: c.head(p.seq, p.head),
+		q:   c.q[((seq*c.queries+query)*c.shape.NumHeads+head)*c.shape.KeyDim:][:c.shape.KeyDim],
+		dim: c.shape.ValueDim, key: make([]float32, c.shape.KeyDim),
+		fetch: make([]float32, c.shape.ValueDim), wide: make([]float64, c.shape.ValueDim),
+	}
+	if c.options.Sinks != nil {
+		r.sink = &c.options.Sinks[head]
+	}
+	return r
+}
+
+// splits are the pieces that an engine would cut the row's keys into.
+func (r *fileRow) splits(n int) ([]plan.Item, error) {
+	p, err := plan.New(plan.Config{
+		Seqs: []plan.Seq{{Len: r.keys.Len(), NumQueries: r.c.queries}}, NumKVHeads: 1, GroupSize: 1,
+		Causal: r.c.options.Causal, Window: r.c.options.Window, Width: 1, NumSplits: n, QueryTile: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.c.path, err)
+	}
+	unit := -1
+	for i, u := range p.Units {
+		if u.Query == r.query {
+			unit = i
+		}
+	}
+	splits := make([]plan.Item, p.Units[unit].NumSplits)
+	for _, it := range p.Items {
+		if it.Unit == unit {
+			splits[place(it, p.Units[unit])] = it
+		}
+	}
+	return splits, nil
+}
+
+// place is which of its unit's splits an item is.
+func place(it plan.Item, u plan.Unit) int {
+	if it.Row == plan.Whole {
+		return 0
+	}
+	return (it.Row - u.Row) / it.NumQueries
+}
+
+// score is the visible keys of [begin, end) with their scores.
+func (r *fileRow) score(begin, end int) []scored {
+	o := &r.c.options
+	scale := o.ScaleFor(r.c.shape.KeyDim)
+	var keys []scored
+	for pos := begin; pos < end; pos++ {
+		if !o.Sees(r.part.seq, r.keys.Len(), r.c.queries, r.query, pos) {
+			continue
+		}
+		r.keys.Key(r.key, 0, pos)
+		qk := 0.0
+		for d, x := range r.key {
+			qk += float64(r.q[d]) * float64(x)
+		}
+		keys = append(keys, scored{pos, o.Score(qk, scale, r.head, pos-r.position)})
+	}
+	return keys
+}
+
+// value is the value at a position, until the next call.
+func (r *fileRow) value(pos int) []float64 {
+	r.keys.Value(r.fetch, 0, pos)
+	for d, v := range r.fetch {
+		r.wide[d] = float64(v)
+	}
+	return r.wide
+}
+
+// direct is the row of the direct softmax (derivation 2.6), by package attn.
+func (r *fileRow) direct() (lse float64, out []float64, err error) {
+	ref, err := r.c.direct(r.part, r.c.fromFile)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", r.c.path, err)
+	}
+	i := r.query*r.c.shape.GroupSize() + r.head%r.c.shape.GroupSize()
+	return ref.LSE[i], ref.Out[i*r.dim:][:r.dim], nil
+}
