@@ -40,6 +40,8 @@ func main() {
 }
 
 type commands struct {
+	Run     runCmd     `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
+	Verify  verifyCmd  `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
 	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
 	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
 	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`

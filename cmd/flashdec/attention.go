@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/flashdec/flashdec"
+)
+
+// attention is a key that the newest query of the first sequence gave much weight.
+type attention struct {
+	Position   int     `json:"position"`
+	Piece      *string `json:"piece,omitempty"` // the token's text, where the file has it
+	Weight     float64 `json:"weight"`          // mean over the query heads
+	Head       int     `json:"head"`            // the query head that gave it the most
+	HeadWeight float64 `json:"head_weight"`
+}
+
+// mostShown is how many keys run shows.
+const mostShown = 10
+
+// sane bounds a weight, which is at most 1 but for rounding. A result that is wrong
+// or NaN gives others, which say nothing.
+const sane = 1.01
+
+// mostAttended is the keys with the most weight, exp(s − lse), the highest first.
+func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, from source, threads int) ([]attention, error) {
+	if c.seqs == 0 || c.queries == 0 {
+		return []attention{}, nil
+	}
+	all := make([]attention, c.lens[0])
+	var mu sync.Mutex
+	err := c.eachPart(ctx, threads, func(p part) error {
+		if p.seq != 0 {
+			return nil
+		}
+		for _, seen := range c.weigh(p, got, from) {
+			mu.Lock()
+			all[seen.Position].take(seen)
+			mu.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Position = i
+		all[i].Weight /= float64(c.shape.NumHeads)
+	}
+	most := slices.DeleteFunc(all, func(a attention) bool { return !(a.Weight > 0 && a.Weight <= sane) })
+	slices.SortStableFunc(most, func(a, b attention) int { return cmp.Compare(b.Weight, a.Weight) })
+	most = slices.Clone(most[:min(mostShown, len(most))])
+	for i := range most {
+		if c.pieces != nil {
+			most[i].Piece = &c.pieces[most[i].Position]
+		}
+	}
+	return most, nil
+}
+
+// take adds what one head gave. Of heads that gave equally much the first is named,
+// whichever came first here.
+func (a *attention) take(b attention) {
+	a.Weight += b.Weight
+	if b.HeadWeight > a.HeadWeight || b.HeadWeight == a.HeadWeight && b.Head < a.Head {
+		a.Head, a.HeadWeight = b.Head, b.HeadWeight
+	}
+}
+
+// weigh is the weights that one part's newest query gave, summed over the heads
+// of its group.
+func (c *decodeCase) weigh(p part, got *flashdec.Output, from source) []attention {
+	keys, group, o := from(p), c.shape.GroupSize(), c.partOptions(p)
+	scale, length, query := o.ScaleFor(c.shape.KeyDim), c.lens[p.seq], c.queries-1
+	first := (p.seq*c.queries+query)*c.shape.NumHeads + p.head*group // row of the group
+	q := c.q[first*c.shape.KeyDim:]
+	key := make([]float32, c.shape.KeyDim)
+	var given []attention
+	for pos := range length {
+		if !o.Sees(p.seq, length, c.queries, query, pos) {
+			continue
+		}
+		keys.Key(key, 0, pos)
+		a := attention{Position: pos}
+		for h := range group {
+			qk := 0.0
+			for d, x := range key {
+				qk += float64(q[h*c.shape.KeyDim+d]) * float64(x)
+			}
+			w := math.Exp(o.Score(qk, scale, h, pos-(length-c.queries+query)) - float64(got.LSE[first+h]))
+			a.Weight += w
+			if w > a.HeadWeight {
+				a.Head, a.HeadWeight = p.head*group+h, w
+			}
+		}
+		given = append(given, a)
+	}
+	return given
+}
+
+// printAttention shows the keys that got the most weight, in their context.
+func printAttention(t *terminal, c *decodeCase, most []attention) {
+	if len(most) == 0 {
+		return
+	}
+	total := 0.0
+	for _, a := range most {
+		total += a.Weight
+	}
+	t.printf("\n%s\n\n", c.attentionTitle(len(most), total))
+	table := newTable("weight", "", "key", "top head")
+	if c.pieces != nil {
+		table = newTable("weight", "", "key", "top head", "token in its place")
+	}
+	for _, a := range most {
+		cells := row(fmt.Sprintf("%6s", percent(a.Weight)), share(a.Weight/most[0].Weight, 10), a.Position, fmt.Sprintf("%d: %5s", a.Head, percent(a.HeadWeight)))
+		if c.pieces != nil {
+			cells = append(cells, inContext(c.pieces, a.Position, c.lens[0]))
+		}
+		table.AppendRow(cells)
+	}
+	t.printf("%s\n", render(table))
+}
+
+// attentionTitle says whose weight it is, and how much of it is shown.
+func (c *decodeCase) attentionTitle(shown int, total float64) string {
+	who := "The newest query"
+	if c.seqs > 1 {
+		who += " of sequence 0"
+	}
+	if c.pieces != nil {
+		who = fmt.Sprintf("The newest token, “%s”,", printable(c.pieces[c.lens[0]-1]))
+	}
+	return fold(fmt.Sprintf("%s gives %s of its weight (the mean of %s) to %s:",
+		who, percent(total), count(c.shape.NumHeads, "head"), count(shown, "key")), 0)
+}
+
+// inContext is a token between the text before and after it, cut to a column.
+func inContext(pieces []string, pos, length int) string {
+	const before, after = 18, 14
+	left, right := "", ""
+	for i := pos - 1; i >= 0 && text.StringWidth(left) < before; i-- {
+		left = printable(pieces[i]) + left
+	}
+	for i := pos + 1; i < length && text.StringWidth(right) < after; i++ {
+		right += printable(pieces[i])
+	}
+	for runes := []rune(left); text.StringWidth(left) > before; runes = runes[1:] {
+		left = string(runes[1:])
+	}
+	return strings.Repeat(" ", before-text.StringWidth(left)) + left + "[" + text.Trim(printable(pieces[pos]), 16) + "]" + text.Trim(right, after)
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type verifyCmd struct {
+	Paths  []string `arg:"" name:"file|dir" help:"Files with q, k and v, or folders of them (.safetensors and .npz)."`
+	Splits string   `help:"Cut every sequence into N splits, or into every number from 1 to 64 (all). Without it the plan chooses." placeholder:"all|N"`
+	engineFlags
+	JSON bool `name:"json" help:"Print one JSON object a file, and one for all."`
+
+	counts int // from Splits
+}
+
+// allCounts is the most splits that --splits all tries.
+const allCounts = 64
+
+func (*verifyCmd) Help() string {
+	return `A file passes when the result lies within the limits of docs/NUMERICS.md from the
+direct float64 softmax, and from the file's own out and lse where it has them.
+
+Example, with every number of splits from 1 to 64 and pages of 16 keys:
+
+    flashdec verify testdata/golden/attention --splits all --page-size 16
+`
+}
+
+// Validate is called by kong once the flags are read.
+func (cmd *verifyCmd) Validate() error {
+	switch cmd.Splits {
+	case "":
+	case "all":
+		cmd.counts = allCounts
+	default:
+		n, err := strconv.Atoi(cmd.Splits)
+		if err != nil || n < 1 {
+			return fmt.Errorf("--splits is %q, want all or a number of at least 1", cmd.Splits)
+		}
+	}
+	return cmd.engineFlags.Validate()
+}
+
+// fileReport is what verify prints of a file.
+type fileReport struct {
+	File string `json:"file"`
+	OK   bool   `json:"ok"`
+	distances
+	Splits    int     `json:"splits"`       // the most of any unit, over all runs
+	Runs      int     `json:"split_counts"` // how many numbers of splits were run
+	Backend   string  `json:"backend"`
+	Kernel    string  `json:"kernel"`
+	KVDType   string  `json:"kv_dtype"`
+	PageSize  int     `json:"page_size"` // 0: used in place
+	Invariant bool    `json:"invariant"`
+	Seconds   float64 `json:"seconds"`
+	Error     string  `json:"error,omitempty"`
+
+	err error // the file could not be checked
+}
+
+// totalReport is verify's last line.
+type totalReport struct {
+	Total  int `json:"total"`
+	Failed int `json:"failed"`
+}
+
+func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
+	files, err := caseFiles(cmd.Paths)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	var unchecked error // the first file that could not be checked
+	total := totalReport{Total: len(files)}
+	checked := 0
+	bar := t.bar(len(files), "verify")
+	defer bar.done()
+	for _, path := range files {
+		r := cmd.verify(ctx, path)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		bar.step()
+		if !r.OK {
+			total.Failed++
+		}
+		if r.err == nil {
+			checked++
+		} else if unchecked == nil {
+			unchecked = r.err
+		}
+		if err := cmd.report(t, r, len(files)); err != nil {
+			return err
+		}
+	}
+	if err := cmd.sum(t, total, time.Since(start)); err != nil {
+		return err
+	}
+	switch {
+	case total.Failed == 0:
+		return nil
+	case checked == 0:
+		return unchecked
+	}
+	return errCheckFailed
+}
+
+// report prints a file's line. That of a single file that cannot be read is the error
+// itself.
+func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
+	if cmd.JSON {
+		return t.emit(r)
+	}
+	if r.err != nil && files == 1 {
+		return nil
+	}
+	t.printf("%s\n", r.line())
+	return t.flush()
+}
+
+func (cmd *verifyCmd) sum(t *terminal, total totalReport, took time.Duration) error {
+	if cmd.JSON {
+		return t.emit(total)
+	}
+	if total.Total > 1 {
+		t.printf("%s, %d failed, %.1f s\n", count(total.Total, "file"), total.Failed, took.Seconds())
+	}
+	return nil
+}
+
+// verify checks one file with every number of splits that is asked for.
+func (cmd *verifyCmd) verify(ctx context.Context, path string) *fileReport {
+	r := &fileReport{File: path, Invariant: cmd.Invariant}
+	start := time.Now()
+	if r.err = cmd.check(ctx, path, r); r.err != nil {
+		r.OK, r.Error = false, oneLine(r.err)
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r
+}
+
+func (cmd *verifyCmd) check(ctx context.Context, path string, r *fileReport) (err error) {
+	c, err := openCase(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	d, err := newDecoder(c, &cmd.engineFlags)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	info := d.engine.Info()
+	r.Backend, r.Kernel, r.KVDType, r.PageSize = info.Name, info.Kernel, d.cache.types(), d.cache.pageSize
+	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: true, lossy: d.cache.lossy}
+	var worst judgement
+	for i, splits := range cmd.splitCounts(c) {
+		got, err := d.decode(ctx, splits, cmd.Invariant)
+		if err != nil {
+			return err
+		}
+		judged, err := j.judge(ctx, got.Output)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			worst = judged
+		}
+		worst.add(judged)
+		r.Splits, r.Runs = max(r.Splits, got.mostSplits()), i+1
+	}
+	r.OK, r.distances = worst.ok(), worst.distances()
+	return nil
+}
+
+// splitCounts are the numbers of splits to run, 0 letting the plan choose.
+func (cmd *verifyCmd) splitCounts(c *decodeCase) []int {
+	if cmd.counts == 0 {
+		n, _ := strconv.Atoi(cmd.Splits) // Validate has read it
+		return []int{n}
+	}
+	longest := 1
+	if len(c.lens) > 0 {
+		longest = max(1, slices.Max(c.lens))
+	}
+	var counts []int
+	for n := range min(cmd.counts, longest) {
+		counts = append(counts, n+1)
+	}
+	return counts
+}
+
+func (r *fileReport) line() string {
+	name := filepath.Base(r.File)
+	if r.err != nil {
+		return fmt.Sprintf("FAIL  %s", r.Error)
+	}
+	mark := "ok  "
+	if !r.OK {
+		mark = "FAIL"
+	}
+	line := fmt.Sprintf("%s  %-34s err %-7.1g of %-7.1g %s", mark, name, r.MaxAbsErr, r.Limit, r.runs())
+	if r.OK {
+		return line
+	}
+	return line + "\n      " + r.fault()
+}
+
+func (r *fileReport) runs() string {
+	if r.Runs > 1 {
+		return fmt.Sprintf("1–%d splits", r.Runs)
+	}
+	return count(r.Splits, "split")
+}
+
+// fault says what is beyond its limit.
+func (r *fileReport) fault() string {
+	var faults []string
+	if r.MaxAbsErr > r.Limit {
+		faults = append(faults, fmt.Sprintf("out is %.2g from the direct softmax", r.MaxAbsErr))
+	}
+	if r.AnswerErr != nil && *r.AnswerErr > *r.AnswerLimit {
+		faults = append(faults, fmt.Sprintf("out is %.2g from the file's own, want at most %.2g", *r.AnswerErr, *r.AnswerLimit))
+	}
+	if r.NonFinite > 0 {
+		faults = append(faults, fmt.Sprintf("%s NaN or infinite on one side only", count(r.NonFinite, "element")))
+	}
+	if len(faults) == 0 {
+		faults = append(faults, fmt.Sprintf("lse is %.2g from the direct softmax", r.LSEErr))
+		if r.AnswerLSEErr != nil {
+			faults = append(faults, fmt.Sprintf("%.2g from the file's own", *r.AnswerLSEErr))
+		}
+	}
+	return strings.Join(faults, "; ")
+}
+
+// caseFiles replaces folders by the files in them that may be cases, in the order of their
+// names.
+func caseFiles(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil || !info.IsDir() {
+			files = append(files, path) // what is wrong with it is the file's own report
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, err
+		}
+		before := len(files)
+		for _, e := range entries {
+			if isCaseName(e) {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+		if len(files) == before {
+			return nil, fmt.Errorf("%s: the folder holds no .safetensors or .npz file", path)
+		}
+	}
+	return files, nil
+}
+
+func isCaseName(e fs.DirEntry) bool {
+	ext := strings.ToLower(filepath.Ext(e.Name()))
+	return !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ext == ".safetensors" || ext == ".npz")
+}
