@@ -29,8 +29,9 @@ type Options struct {
 
 // Backend is a [backend.Backend] on this machine's processors.
 type Backend struct {
-	threads int
-	pool    *pool
+	threads    int
+	helperWork int // see the constant
+	pool       *pool
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -42,7 +43,7 @@ func New(opt Options) *Backend {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{threads: threads, pool: newPool()}
+	return &Backend{threads: threads, helperWork: helperWork, pool: newPool()}
 }
 
 // Info implements [backend.Backend].
@@ -70,7 +71,7 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	if err := j.prepare(l, ctx.Done()); err != nil {
 		return err
 	}
-	b.pool.run(j, j.helpers(b.threads))
+	b.pool.run(j, j.helpers(b.threads, b.helperWork))
 	if j.stopped.Load() {
 		return context.Cause(ctx)
 	}

@@ -48,6 +48,12 @@ type worker struct {
 	list     []attn.State[float32]
 }
 
+// leaveJob lets go of the launch's memory and keeps the buffers.
+func (w *worker) leaveJob() {
+	w.job, w.item, w.score = nil, nil, scorer{}
+	clear(w.list[:cap(w.list)])
+}
+
 // compute computes an item's states. False: the decode is cancelled.
 func (w *worker) compute(it *plan.Item) bool {
 	w.item = it

@@ -86,19 +86,20 @@ func elem(t kv.DType) (simd.Elem, error) {
 // some ten microseconds of it, a few times what the waking takes.
 const helperWork = 1 << 20
 
-// helpers is how many workers the launch is worth, the caller not counted.
-func (j *job) helpers(threads int) int {
+// helpers is how many workers the launch is worth, the caller not counted: one
+// for each full perHelper of its work, as far as there are items.
+func (j *job) helpers(threads, perHelper int) int {
 	items := j.launch.Plan.Items
 	most := min(threads, len(items)) - 1
 	perKey := j.launch.Shape.GroupSize() * (j.launch.Shape.KeyDim + j.launch.Shape.ValueDim)
 	work := 0
 	for i := range items {
-		if work/helperWork >= most {
+		if work/perHelper >= most {
 			break
 		}
 		work += (items[i].End - items[i].Begin) * items[i].NumQueries * perKey
 	}
-	return max(min(most, work/helperWork), 0)
+	return max(min(most, work/perHelper), 0)
 }
 
 // work computes items until none is left. Whoever finishes the last item of a
@@ -120,7 +121,7 @@ func (j *job) work(w *worker) {
 			w.merge(&j.launch.Plan.Units[unit])
 		}
 	}
-	w.job = nil
+	w.leaveJob()
 }
 
 // cancelled reports whether the decode is to stop.
