@@ -1,0 +1,44 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestInfo(t *testing.T) {
+	line := objects(t, want(t, exitDone, "info", "--json").stdout)[0]
+	wanted := []string{"backends", "commit", "cpu", "features", "go", "kernel", "platform", "threads", "version"}
+	if diff := cmp.Diff(wanted, slices.Sorted(maps.Keys(line))); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	fits(t, want(t, exitDone, "info").stdout)
+}
+
+// The command starts, tells and ends within 50 ms, the fastest of some tries: a
+// busy machine delays single ones.
+func TestInfoIsQuick(t *testing.T) {
+	if underRace() {
+		t.Skip("the race detector's own start takes longer")
+	}
+	const limit = 50 * time.Millisecond
+	fastest := time.Hour
+	for range 10 {
+		start := time.Now()
+		cmd := exec.Command(os.Args[0], "info")
+		cmd.Env = append(os.Environ(), "FLASHDEC_TEST_MAIN=1")
+		if report, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, report)
+		}
+		fastest = min(fastest, time.Since(start))
+	}
+	t.Logf("%v", fastest)
+	if fastest > limit {
+		t.Errorf("info takes %v, want at most %v", fastest, limit)
+	}
+}

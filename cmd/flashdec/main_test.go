@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMain lets the test binary be the command, for tests that need a process.
+func TestMain(m *testing.M) {
+	if os.Getenv("FLASHDEC_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// result is what one call of the command did.
+type result struct {
+	code         int
+	stdout, errs string
+}
+
+func call(args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(context.Background(), args, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// want fails unless a call ended with a code; it returns the call.
+func want(t *testing.T, code int, args ...string) result {
+	t.Helper()
+	r := call(args...)
+	if r.code != code {
+		t.Fatalf("flashdec %s: exit %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.stdout, r.errs)
+	}
+	return r
+}
+
+// refuses fails unless a call ends with exit 2, an empty stdout, and one line on
+// stderr that holds all the words.
+func refuses(t *testing.T, words []string, args ...string) {
+	t.Helper()
+	r := want(t, exitBadInput, args...)
+	if r.stdout != "" {
+		t.Errorf("stdout is %q, want nothing", r.stdout)
+	}
+	if strings.Count(r.errs, "\n") != 1 || !strings.HasSuffix(r.errs, "\n") {
+		t.Errorf("stderr is %q, want one line", r.errs)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.errs, word) {
+			t.Errorf("stderr is %q, want it to say %q", r.errs, word)
+		}
+	}
+}
+
+// objects parses a report of one JSON object a line.
+func objects(t *testing.T, stdout string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(stdout) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// fits fails if a line of a report is wider than a terminal.
+func fits(t *testing.T, report string) {
+	t.Helper()
+	for line := range strings.Lines(report) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > columns {
+			t.Errorf("line of %d columns, want at most %d: %s", n, columns, line)
+		}
+	}
+}
+
+func TestHelpShowsAnExample(t *testing.T) {
+	for _, verb := range []string{"run", "verify", "explain", "plan", "info"} {
+		r := want(t, exitDone, verb, "--help")
+		if !strings.Contains(r.stdout, "Example") || !strings.Contains(r.stdout, "    flashdec "+verb) {
+			t.Errorf("%s --help shows no example:\n%s", verb, r.stdout)
+		}
+		fits(t, r.stdout)
+	}
+	if r := want(t, exitDone); !strings.Contains(r.stdout, "Commands:") {
+		t.Errorf("without arguments: %q, want the help", r.stdout)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	const layer = "../../testdata/real/layer19.safetensors"
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"frobnicate"}, []string{"frobnicate"}},
+		{[]string{"run"}, []string{"<file>"}},
+		{[]string{"verify"}, []string{"<file|dir>"}},
+		{[]string{"run", layer, "--frobnicate"}, []string{"--frobnicate"}},
+		{[]string{"run", layer, "--backend", "abacus"}, []string{"--backend", "abacus", "cpu"}},
+		{[]string{"run", layer, "--kv-dtype", "f8"}, []string{"--kv-dtype", "f8", "bf16"}},
+		{[]string{"run", layer, "--page-size=-1"}, []string{"--page-size", "-1"}},
+		{[]string{"run", layer, "--threads=-1"}, []string{"--threads", "-1"}},
+		{[]string{"run", layer, "--threads=100000"}, []string{"--threads", "100000", "4096"}},
+		{[]string{"run", layer, "--splits=-1"}, []string{"--splits", "-1"}},
+		{[]string{"run", layer, "--splits=many"}, []string{"--splits", "many"}},
+		{[]string{"verify", layer, "--splits=0"}, []string{"--splits", `"0"`, "all"}},
+		{[]string{"verify", layer, "--splits=some"}, []string{"--splits", `"some"`, "all"}},
+		{[]string{"explain", layer, "--head=9"}, []string{layer, "--head", "9"}},
+		{[]string{"explain", layer, "--seq=-1"}, []string{layer, "--seq", "-1"}},
+		{[]string{"explain", layer, "--query=1"}, []string{layer, "--query", "1"}},
+		{[]string{"explain", layer, "--splits=0"}, []string{"--splits", "0"}},
+		{[]string{"verify", t.TempDir()}, []string{"holds no .safetensors or .npz file"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
+	}
+}
+
+// full is a standard output on a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestUnwritableStdoutIsNoSuccess(t *testing.T) {
+	for _, args := range [][]string{{"info"}, {"info", "--json"}, {"explain"}} {
+		var stderr bytes.Buffer
+		if code := run(context.Background(), args, full{}, &stderr); code != exitBadInput || stderr.Len() == 0 {
+			t.Errorf("%v: exit %d, stderr %q, want %d and a word about it", args, code, &stderr, exitBadInput)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{
+		{"run", "../../testdata/real/layer19.safetensors"},
+		{"verify", "../../testdata/golden/attention"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
+			t.Errorf("%v: exit %d, stderr %q, want %d and one line", args, code, &stderr, exitInterrupted)
+		}
+	}
+}
+
+// underRace tells that the race detector is on, which takes time and memory.
+func underRace() bool {
+	build, _ := debug.ReadBuildInfo()
+	return slices.Contains(build.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flashdec/flashdec/tensorfile"
+)
+
+const (
+	attentionDir = "../../testdata/golden/attention"
+	capturedDir  = "../../testdata/golden/captured"
+)
+
+func TestVerifyGolden(t *testing.T) {
+	splits := "--splits=all"
+	if underRace() {
+		splits = "--splits=5" // all of them take minutes under it, and show it nothing more
+	}
+	for _, pages := range []int{0, 1, 16} {
+		for _, invariant := range []bool{false, true} {
+			t.Run(fmt.Sprintf("page_size=%d/invariant=%t", pages, invariant), func(t *testing.T) {
+				r := want(t, exitDone, "verify", attentionDir, capturedDir, splits,
+					fmt.Sprintf("--page-size=%d", pages), fmt.Sprintf("--invariant=%t", invariant), "--json")
+				lines := objects(t, r.stdout)
+				files := lines[:len(lines)-1]
+				if len(files) < 20 {
+					t.Fatalf("%d files, want the golden set", len(files))
+				}
+				for _, f := range files {
+					if f["ok"] != true || f["answer_err"] == nil {
+						t.Errorf("%v, want ok and an answer compared", f)
+					}
+				}
+				total := map[string]any{"total": float64(len(files)), "failed": 0.0}
+				if diff := cmp.Diff(total, lines[len(lines)-1]); diff != "" {
+					t.Errorf("last line (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// A cache in another type is judged by what it holds.
+func TestVerifyStoredAs(t *testing.T) {
+	for _, dtype := range []string{"f32", "f16", "bf16"} {
+		for _, f := range objects(t, want(t, exitDone, "verify", attentionDir, capturedDir, "--kv-dtype", dtype, "--json").stdout) {
+			if f["file"] != nil && f["kv_dtype"] != dtype {
+				t.Errorf("%v, want it stored as %s", f, dtype)
+			}
+		}
+	}
+}
+
+func TestVerifyFieldNames(t *testing.T) {
+	line := objects(t, want(t, exitDone, "verify", filepath.Join(attentionDir, "two_keys.safetensors"), "--json").stdout)[0]
+	names := slices.Sorted(maps.Keys(line))
+	wanted := []string{
+		"answer_err", "answer_limit", "answer_lse_err", "backend", "file", "invariant", "kernel", "kv_dtype", "limit", "lse_err",
+		"max_abs_err", "nonfinite", "ok", "page_size", "seconds", "split_counts", "splits",
+	}
+	if diff := cmp.Diff(wanted, names); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if line["ok"] != true || line["backend"] != "cpu" || line["splits"] != 1.0 {
+		t.Errorf("%v, want ok, by the cpu, in 1 split", line)
+	}
+}
+
+// spoiled copies a golden file with one tensor changed.
+func spoiled(t *testing.T, name, tensor string, change func(data []byte)) string {
+	t.Helper()
+	f, err := tensorfile.Open(filepath.Join(attentionDir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tensors := slices.Clone(f.Tensors)
+	for i := range tensors {
+		tensors[i].Data = slices.Clone(tensors[i].Data)
+		if tensors[i].Name == tensor {
+			change(tensors[i].Data)
+		}
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := tensorfile.Write(path, tensors, f.Metadata); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// set returns a change of one float64 element.
+func set(i int, x func(old float64) float64) func([]byte) {
+	return func(data []byte) {
+		old := math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+		binary.LittleEndian.PutUint64(data[8*i:], math.Float64bits(x(old)))
+	}
+}
+
+func TestVerifyFindsAWrongAnswer(t *testing.T) {
+	same := func(x float64) float64 { return x }
+	shifted := func(x float64) float64 { return x + 1e-3 }
+	nan := func(float64) float64 { return math.NaN() }
+	inf := func(float64) float64 { return math.Inf(1) }
+	for name, c := range map[string]struct {
+		tensor string
+		change func([]byte)
+		code   int
+	}{
+		"unchanged":     {"out", set(70, same), exitDone},
+		"out shifted":   {"out", set(70, shifted), exitCheckFailed},
+		"out NaN":       {"out", set(70, nan), exitCheckFailed},
+		"out infinite":  {"out", set(255, inf), exitCheckFailed},
+		"lse shifted":   {"lse", set(3, shifted), exitCheckFailed},
+		"lse NaN":       {"lse", set(0, nan), exitCheckFailed},
+		"lse unlimited": {"lse", set(0, inf), exitCheckFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := spoiled(t, "scale_one.safetensors", c.tensor, c.change)
+			line := objects(t, want(t, c.code, "verify", path, "--json").stdout)[0]
+			if line["ok"] != (c.code == exitDone) {
+				t.Errorf("%v, want ok to be %t", line, c.code == exitDone)
+			}
+			told := want(t, c.code, "verify", path).stdout
+			if strings.Contains(told, "FAIL") != (c.code != exitDone) {
+				t.Errorf("%q, want it to say whether the file failed", told)
+			}
+			fits(t, told)
+			want(t, c.code, "run", path)
+		})
+	}
+}
+
+// What a NaN in the values does is right where the reference has it too.
+func TestVerifyNaNInTheRightPlace(t *testing.T) {
+	f := goodFile()
+	clear(f.metadata)
+	delete(f.tensors, "mask")
+	f.tensors["lens"] = ints("lens", 4, 5)
+	v := f.tensors["v"]
+	binary.LittleEndian.PutUint32(v.Data[4*3*1:], math.Float32bits(float32(math.NaN()))) // seen by two heads
+	binary.LittleEndian.PutUint32(v.Data[4*3*4:], math.Float32bits(float32(math.NaN()))) // beyond lens
+	path := f.write(t, filepath.Join(t.TempDir(), "nan.safetensors"))
+	for _, more := range []string{"--page-size=0", "--page-size=2", "--kv-dtype=bf16"} {
+		want(t, exitDone, "verify", path, "--splits=all", more)
+		want(t, exitDone, "run", path, more)
+	}
+}
+
+func TestVerifyFolders(t *testing.T) {
+	dir := t.TempDir()
+	goodFile().write(t, filepath.Join(dir, "a.safetensors"))
+	goodFile().write(t, filepath.Join(dir, "b.npz"))
+	for name, data := range map[string]string{"notes.txt": "not a case", ".hidden.npz": "nor this"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := objects(t, want(t, exitDone, "verify", dir, "--json").stdout)
+	if len(lines) != 3 || lines[2]["total"] != 2.0 {
+		t.Errorf("%v, want two files and the total", lines)
+	}
+	// One bad file among good ones is a failed check.
+	bad := filepath.Join(dir, "c.safetensors")
+	if err := os.WriteFile(bad, []byte("bad"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines = objects(t, want(t, exitCheckFailed, "verify", dir, "--json").stdout)
+	if e, _ := lines[2]["error"].(string); lines[2]["ok"] != false || !strings.Contains(e, bad) || lines[3]["failed"] != 1.0 {
+		t.Errorf("%v, want the bad file's error and one failure", lines)
+	}
+	if told := want(t, exitCheckFailed, "verify", dir).stdout; !strings.Contains(told, "FAIL  "+bad) || !strings.Contains(told, "3 files, 1 failed") {
+		t.Errorf("%q, want the bad file's error and the sum", told)
+	}
+	// Nothing but bad files is bad input.
+	r := want(t, exitBadInput, "verify", bad, bad+"x", "--json")
+	if strings.Count(r.errs, "\n") != 1 || objects(t, r.stdout)[2]["failed"] != 2.0 {
+		t.Errorf("%q and %q, want a line on stderr and two failures", r.errs, r.stdout)
+	}
+}
+
+// Float64 inputs are copied before they are copied into pages: the second copy
+// must not be of a first one that was given back.
+func TestVerifyRoundedInPages(t *testing.T) {
+	f := goodFile()
+	f.put("q", 1, 2, 1, 64)
+	f.put("k", 1, 1, 5000, 64)
+	f.put("v", 1, 1, 5000, 64)
+	f.tensors["sinks"] = wave("sinks", 2)
+	for _, name := range []string{"lens", "mask", "alibi_slopes"} {
+		delete(f.tensors, name)
+	}
+	clear(f.metadata)
+	for _, name := range []string{"q", "k", "v"} {
+		f.tensors[name] = double(t, f.tensors[name])
+	}
+	path := f.write(t, filepath.Join(t.TempDir(), "wide.safetensors"))
+	for _, pages := range []string{"--page-size=0", "--page-size=1", "--page-size=100", "--page-size=100000"} {
+		want(t, exitDone, "verify", path, pages)
+	}
+	want(t, exitDone, "verify", path, "--kv-dtype=f16")
+}
