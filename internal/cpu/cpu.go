@@ -5,6 +5,7 @@
 //	pool.go    who works: the decode's caller and the workers that it wakes
 //	job.go     what is shared by those who work on one launch
 //	item.go    one item: its query tile against its keys, in chunks of tiles
+//	kernels.go which kernels they call
 //	gather.go  where the rows of a tile lie
 //	tile.go    one tile: which rows see which of its keys
 //	score.go   the score rules
@@ -31,6 +32,7 @@ type Options struct {
 type Backend struct {
 	threads    int
 	helperWork int // see the constant
+	lib        *library
 	pool       *pool
 }
 
@@ -43,7 +45,7 @@ func New(opt Options) *Backend {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{threads: threads, helperWork: helperWork, pool: newPool()}
+	return &Backend{threads: threads, helperWork: helperWork, lib: newLibrary(), pool: newPool()}
 }
 
 // Info implements [backend.Backend].
@@ -68,7 +70,7 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 		return err
 	}
 	defer b.pool.put(j)
-	if err := j.prepare(l, ctx.Done()); err != nil {
+	if err := j.prepare(l, ctx.Done(), b.lib); err != nil {
 		return err
 	}
 	b.pool.run(j, j.helpers(b.threads, b.helperWork))

@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// queryTile is how many queries share the loading of a tile: enough that a
-	// prompt reads its cache seldom, few enough that the outputs of a group of 8
-	// with dim 128 stay in a 1 MB cache beside the tile.
+	// queryTile and tileRows are how many queries, and how many rows, share the
+	// loading of a tile: enough that a prompt reads its cache seldom, few enough
+	// that outputs of dim 128 (64 KB) stay in a core's cache beside the tile.
 	queryTile = 16
+	tileRows  = 128
 
 	// chunkTiles is how many tiles are summed in float32 before the sum becomes a
 	// state. Rounding a sum of n equal terms loses up to n·2⁻²⁵ of it, so a chunk's
@@ -24,6 +25,9 @@ const (
 	chunksPerMerge = 8
 )
 
+// tileQueries is how many queries a tile takes of groups of that size.
+func tileQueries(group int) int { return max(min(queryTile, tileRows/group), 1) }
+
 // worker is one goroutine's place at a job: its item, and buffers to work in.
 // Row r of a query tile is query r / group with query head head·group + r mod group.
 type worker struct {
@@ -35,6 +39,7 @@ type worker struct {
 	score scorer
 	fetch bool // nobody has fetched ahead for this tile yet
 
+	// Buffers, for as many rows as the largest tile of the launch has.
 	q        []float32 // [rows, KeyDim] times the scale
 	s        []float32 // [rows, TileKeys] scores, then weights
 	m        []float32 // [rows] this and the next two: the running chunk
@@ -48,17 +53,28 @@ type worker struct {
 	list     []attn.State[float32]
 }
 
-// leaveJob lets go of the launch's memory and keeps the buffers.
-func (w *worker) leaveJob() {
-	w.job, w.item, w.score = nil, nil, scorer{}
-	clear(w.list[:cap(w.list)])
+// reserve makes room for tiles of that many rows, and units of that many splits.
+func (w *worker) reserve(rows, splits int) {
+	shape := &w.job.launch.Shape
+	w.q = resize(w.q, rows*shape.KeyDim)
+	w.s = resize(w.s, rows*simd.TileKeys)
+	w.m = resize(w.m, rows)
+	w.l = resize(w.l, rows)
+	w.alpha = resize(w.alpha, rows)
+	w.o = resize(w.o, rows*shape.ValueDim)
+	w.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
+	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
+	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
+		t.resize(simd.TileKeys)
+	}
 }
 
 // compute computes an item's states. False: the decode is cancelled.
 func (w *worker) compute(it *plan.Item) bool {
 	w.item = it
-	for i := 0; i < it.NumQueries; i += queryTile {
-		w.begin(it.Query+i, min(queryTile, it.NumQueries-i))
+	step := tileQueries(w.group())
+	for i := 0; i < it.NumQueries; i += step {
+		w.begin(it.Query+i, min(step, it.NumQueries-i))
 		lo, hi := w.span()
 		for ; lo < hi; lo += chunkKeys {
 			if !w.chunk(lo, min(lo+chunkKeys, hi)) {
@@ -75,13 +91,6 @@ func (w *worker) begin(query, n int) {
 	l := w.job.launch
 	group := l.Shape.GroupSize()
 	w.query, w.rows, w.finished = query, n*group, 0
-	w.q = resize(w.q, w.rows*l.Shape.KeyDim)
-	w.s = resize(w.s, w.rows*simd.TileKeys)
-	w.m = resize(w.m, w.rows)
-	w.l = resize(w.l, w.rows)
-	w.alpha = resize(w.alpha, w.rows)
-	w.o = resize(w.o, w.rows*l.Shape.ValueDim)
-	w.chunks.resize(chunksPerMerge*w.rows, l.Shape.ValueDim)
 	w.score.begin(l.Options, l.Shape, w.item.Head)
 	first := w.job.place(w.item.Seq, query, w.item.Head)
 	for i := range n {

@@ -1,14 +1,10 @@
 package cpu
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 
-	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
-	"github.com/flashdec/flashdec/internal/simd"
-	"github.com/flashdec/flashdec/kv"
 )
 
 // job is a launch being computed. Its buffers outlive it, for the next one.
@@ -23,14 +19,15 @@ type job struct {
 	queries  []int          // [seqs] a sequence's first query among all
 	kernels  kernels
 
-	wants   int // helpers wanted; the pool's lock guards it
+	seats   []*worker // the caller's, then one for each helper that may come
+	wants   int       // helpers wanted; this and the next are the pool's lock's
+	joined  int       // helpers that came
 	helping sync.WaitGroup
-	caller  worker
 }
 
 // prepare makes the job ready for a launch.
-func (j *job) prepare(l *backend.Launch, done <-chan struct{}) (err error) {
-	if j.kernels, err = kernelsFor(&l.KV); err != nil {
+func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library) (err error) {
+	if j.kernels, err = lib.kernels(&l.KV); err != nil {
 		return err
 	}
 	j.launch, j.done = l, done
@@ -50,36 +47,34 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}) (err error) {
 	return nil
 }
 
-// kernels are the tile kernels for a cache's element types.
-type kernels struct {
-	k, v       simd.Elem
-	scores     simd.ScoresFunc
-	accumulate simd.AccumulateFunc
+// seat makes places for the caller and the helpers, all as large as the largest
+// item wants: a job that has run once has room for whoever computes what.
+func (j *job) seat(helpers int) {
+	p := j.launch.Plan
+	queries, splits := 0, 0
+	for i := range p.Items {
+		queries = max(queries, p.Items[i].NumQueries)
+	}
+	for i := range p.Units {
+		splits = max(splits, p.Units[i].NumSplits)
+	}
+	for len(j.seats) <= helpers {
+		j.seats = append(j.seats, new(worker))
+	}
+	rows := min(queries, tileQueries(j.launch.Shape.GroupSize())) * j.launch.Shape.GroupSize()
+	for _, w := range j.seats[:helpers+1] {
+		w.job = j
+		w.reserve(rows, splits)
+	}
 }
 
-func kernelsFor(view *kv.View) (kernels, error) {
-	k, err := elem(view.K.Type)
-	if err != nil {
-		return kernels{}, err
+// leave lets go of the launch's memory and keeps the buffers.
+func (j *job) leave() {
+	j.launch, j.done = nil, nil
+	for _, w := range j.seats {
+		w.item, w.score = nil, scorer{}
+		clear(w.list[:cap(w.list)])
 	}
-	v, err := elem(view.V.Type)
-	if err != nil {
-		return kernels{}, err
-	}
-	return kernels{k, v, simd.Scores(k), simd.Accumulate(v)}, nil
-}
-
-// elem is the kernels' name of an element type.
-func elem(t kv.DType) (simd.Elem, error) {
-	switch t {
-	case kv.F32:
-		return simd.F32, nil
-	case kv.F16:
-		return simd.F16, nil
-	case kv.BF16:
-		return simd.BF16, nil
-	}
-	return 0, fmt.Errorf("cpu: %w: no kernel for elements of type %v", attn.ErrOption, t)
 }
 
 // helperWork is how much work, in multiply-adds, makes a helper worth waking:
@@ -106,7 +101,6 @@ func (j *job) helpers(threads, perHelper int) int {
 // unit merges the unit, so nobody waits between items and merges; splits are
 // merged in the order of the plan, whoever computed them.
 func (j *job) work(w *worker) {
-	w.job = j
 	items := j.launch.Plan.Items
 	for {
 		i := int(j.next.Add(1)) - 1
@@ -121,7 +115,6 @@ func (j *job) work(w *worker) {
 			w.merge(&j.launch.Plan.Units[unit])
 		}
 	}
-	w.leaveJob()
 }
 
 // cancelled reports whether the decode is to stop.

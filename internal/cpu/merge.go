@@ -74,9 +74,7 @@ func (w *worker) emit(seq, query, head, r int) {
 }
 
 // mergeEmpty writes the results of the units that see no key: they have no item.
-func (j *job) mergeEmpty() {
-	w := &j.caller
-	w.job = j
+func (j *job) mergeEmpty(w *worker) {
 	for i := range j.launch.Plan.Units {
 		u := &j.launch.Plan.Units[i]
 		if u.NumSplits > 0 {

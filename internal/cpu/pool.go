@@ -6,17 +6,17 @@ import (
 	"github.com/flashdec/flashdec/backend"
 )
 
-// pool lends a backend's workers to its jobs. A decode's caller always works on
-// its own job, so a job never waits for a worker: decodes side by side, in one
-// backend or in several, cannot block each other.
+// pool lends a backend's helpers, goroutines that wait for work, to its jobs. A
+// decode's caller always works on its own job, so a job never waits for a helper:
+// decodes side by side, in one backend or in several, cannot block each other.
 type pool struct {
 	mu      sync.Mutex
 	wake    sync.Cond // a job wants helpers, or the pool closes
 	wanted  []*job    // jobs that want helpers, oldest first
 	idle    []*job    // jobs to use again, with their buffers
-	started int       // workers
+	started int       // helpers
 	closed  bool
-	workers sync.WaitGroup
+	helpers sync.WaitGroup
 }
 
 func newPool() *pool {
@@ -43,38 +43,38 @@ func (p *pool) take() (*job, error) {
 
 // put gives a job back, keeping its buffers but nothing of its launch.
 func (p *pool) put(j *job) {
-	j.launch, j.done = nil, nil
+	j.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, j)
 }
 
-// run works on the job, with as many as helpers workers beside the caller, and
+// run works on the job, with at most that many helpers beside the caller, and
 // returns when nobody works on it any more.
 func (p *pool) run(j *job, helpers int) {
+	j.seat(helpers)
 	if helpers > 0 {
 		p.offer(j, helpers)
 	}
-	j.mergeEmpty()
-	j.work(&j.caller)
+	j.mergeEmpty(j.seats[0])
+	j.work(j.seats[0])
 	if helpers > 0 {
 		p.withdraw(j)
 		j.helping.Wait()
 	}
 }
 
-// offer asks for helpers. It starts workers up to the most that were ever asked
-// for at once.
+// offer asks for helpers. It starts as many as were ever asked for at once.
 func (p *pool) offer(j *job, helpers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
-	j.wants = helpers
+	j.wants, j.joined = helpers, 0
 	p.wanted = append(p.wanted, j)
 	for ; p.started < helpers; p.started++ {
-		p.workers.Add(1)
+		p.helpers.Add(1)
 		go p.serve()
 	}
 	for range helpers {
@@ -104,35 +104,40 @@ func (p *pool) remove(j *job) {
 	}
 }
 
-// serve is a worker's life.
+// serve is a helper's life.
 func (p *pool) serve() {
-	defer p.workers.Done()
-	var w worker
-	for j := p.join(); j != nil; j = p.join() {
-		j.work(&w)
+	defer p.helpers.Done()
+	for {
+		j, seat := p.join()
+		if j == nil {
+			return
+		}
+		j.work(seat)
 		j.helping.Done()
 	}
 }
 
-// join waits for a job that wants help and joins it; nil when the pool closes.
-func (p *pool) join() *job {
+// join waits for a job that wants help and takes a seat at it; nil when the pool
+// closes.
+func (p *pool) join() (*job, *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.wanted) == 0 {
 		if p.closed {
-			return nil
+			return nil, nil
 		}
 		p.wake.Wait()
 	}
 	j := p.wanted[0]
 	j.helping.Add(1) // while the job is wanted, so before its caller waits
+	j.joined++
 	if j.wants--; j.wants == 0 {
 		p.remove(j)
 	}
-	return j
+	return j, j.seats[j.joined]
 }
 
-// close stops the workers and waits for them.
+// close stops the helpers and waits for them.
 func (p *pool) close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -143,6 +148,6 @@ func (p *pool) close() error {
 	p.idle = nil
 	p.mu.Unlock()
 	p.wake.Broadcast()
-	p.workers.Wait()
+	p.helpers.Wait()
 	return nil
 }
