@@ -199,4 +199,9 @@ func directOf(keys []scored, value func(pos int) []float64, dim int) attn.State[
 
 func fixed[F ~float64](x F, decimals int) string { return fmt.Sprintf("%.*f", decimals, float64(x)) }
 
-func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
+func percent(x float64) string {
+	if x > 0 && x < 0.0005 { // one decimal would show nothing
+		return fmt.Sprintf("%.1g%%", 100*x)
+	}
+	return fmt.Sprintf("%.1f%%", 100*x)
+}

@@ -88,6 +88,9 @@ func TestRunOutputRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v, want the very same numbers", name, line)
 		}
 	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
+		t.Errorf("%v (%v), want two inputs and two outputs, and no temporary file", entries, err)
+	}
 }
 
 func TestRunUnwritableOutput(t *testing.T) {

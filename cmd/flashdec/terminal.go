@@ -25,15 +25,16 @@ type terminal struct {
 	out      *bufio.Writer // the report
 	errs     io.Writer     // progress and prose beside it
 	progress bool          // errs is watched by someone
+	watched  bool          // out is, too
 }
 
 func newTerminal(stdout, stderr io.Writer) *terminal {
-	f, ok := stderr.(*os.File)
-	return &terminal{
-		out:      bufio.NewWriter(stdout),
-		errs:     stderr,
-		progress: ok && term.IsTerminal(int(f.Fd())),
-	}
+	return &terminal{bufio.NewWriter(stdout), stderr, isTerminal(stderr), isTerminal(stdout)}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func (t *terminal) flush() error { return t.out.Flush() }

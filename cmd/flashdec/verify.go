@@ -83,10 +83,13 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 	var unchecked error // the first file that could not be checked
 	total := totalReport{Total: len(files)}
 	checked := 0
-	bar := t.bar(len(files), "verify")
+	var bar bar
+	if !t.watched { // else the lines themselves show how far it is
+		bar = t.bar(len(files), "files")
+	}
 	defer bar.done()
 	for _, path := range files {
-		r := cmd.verify(ctx, path)
+		r := cmd.verify(ctx, t, path)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -139,17 +142,20 @@ func (cmd *verifyCmd) sum(t *terminal, total totalReport, took time.Duration) er
 }
 
 // verify checks one file with every number of splits that is asked for.
-func (cmd *verifyCmd) verify(ctx context.Context, path string) *fileReport {
+func (cmd *verifyCmd) verify(ctx context.Context, t *terminal, path string) *fileReport {
 	r := &fileReport{File: path, Invariant: cmd.Invariant}
 	start := time.Now()
-	if r.err = cmd.check(ctx, path, r); r.err != nil {
+	if r.err = cmd.check(ctx, t, path, r); r.err != nil {
 		r.OK, r.Error = false, oneLine(r.err)
 	}
 	r.Seconds = time.Since(start).Seconds()
 	return r
 }
 
-func (cmd *verifyCmd) check(ctx context.Context, path string, r *fileReport) (err error) {
+// longFile is the size of keys and values from which a file gets a bar of its own.
+const longFile = 32 << 20
+
+func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fileReport) (err error) {
 	c, err := openCase(path)
 	if err != nil {
 		return err
@@ -163,8 +169,16 @@ func (cmd *verifyCmd) check(ctx context.Context, path string, r *fileReport) (er
 	info := d.engine.Info()
 	r.Backend, r.Kernel, r.KVDType, r.PageSize = info.Name, info.Kernel, d.cache.types(), d.cache.pageSize
 	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: true, lossy: d.cache.lossy}
-	var worst judgement
-	for i, splits := range cmd.splitCounts(c) {
+	var (
+		worst  judgement
+		bar    bar
+		counts = cmd.splitCounts(c)
+	)
+	if t.watched && c.kvBytes() >= longFile {
+		bar = t.bar(len(counts), "splits")
+	}
+	defer bar.done()
+	for i, splits := range counts {
 		got, err := d.decode(ctx, splits, cmd.Invariant)
 		if err != nil {
 			return err
@@ -177,6 +191,7 @@ func (cmd *verifyCmd) check(ctx context.Context, path string, r *fileReport) (er
 			worst = judged
 		}
 		worst.add(judged)
+		bar.step()
 		r.Splits, r.Runs = max(r.Splits, got.mostSplits()), i+1
 	}
 	r.OK, r.distances = worst.ok(), worst.distances()
