@@ -14,7 +14,7 @@ import (
 )
 
 type verifyCmd struct {
-	Paths  []string `arg:"" name:"file|dir" help:"Files with q, k and v, or folders of them (.safetensors and .npz)."`
+	Paths  []string `arg:"" name:"file|dir" help:"Files with q, k and v, or folders with such files in them (.safetensors and .npz)."`
 	Splits string   `help:"Cut every sequence into N splits, or into every number from 1 to 64 (all). Without it the plan chooses." placeholder:"all|N"`
 	engineFlags
 	JSON bool `name:"json" help:"Print one JSON object a file, and one for all."`
@@ -259,8 +259,8 @@ func (r *fileReport) fault() string {
 	return strings.Join(faults, "; ")
 }
 
-// caseFiles replaces folders by the files in them that may be cases, in the order of their
-// names.
+// caseFiles replaces folders by the files in them, and in the folders in them,
+// that may be cases, in the order of their paths.
 func caseFiles(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -269,24 +269,30 @@ func caseFiles(paths []string) ([]string, error) {
 			files = append(files, path) // what is wrong with it is the file's own report
 			continue
 		}
-		entries, err := os.ReadDir(path)
+		found, err := casesIn(path)
 		if err != nil {
 			return nil, err
 		}
-		before := len(files)
-		for _, e := range entries {
-			if isCaseName(e) {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
-		}
-		if len(files) == before {
+		if len(found) == 0 {
 			return nil, fmt.Errorf("%s: the folder holds no .safetensors or .npz file", path)
 		}
+		files = append(files, found...)
 	}
 	return files, nil
 }
 
-func isCaseName(e fs.DirEntry) bool {
-	ext := strings.ToLower(filepath.Ext(e.Name()))
-	return !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ext == ".safetensors" || ext == ".npz")
+func casesIn(folder string) (files []string, err error) {
+	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		hidden := path != folder && strings.HasPrefix(e.Name(), ".")
+		switch ext := strings.ToLower(filepath.Ext(path)); {
+		case err != nil:
+			return err
+		case e.IsDir() && hidden:
+			return fs.SkipDir
+		case !e.IsDir() && !hidden && (ext == ".safetensors" || ext == ".npz"):
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -159,8 +160,11 @@ func TestVerifyNaNInTheRightPlace(t *testing.T) {
 func TestVerifyFolders(t *testing.T) {
 	dir := t.TempDir()
 	goodFile().write(t, filepath.Join(dir, "a.safetensors"))
-	goodFile().write(t, filepath.Join(dir, "b.npz"))
-	for name, data := range map[string]string{"notes.txt": "not a case", ".hidden.npz": "nor this"} {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "b"), 0o700), os.Mkdir(filepath.Join(dir, ".git"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	goodFile().write(t, filepath.Join(dir, "b", "b.npz"))
+	for name, data := range map[string]string{"notes.txt": "not a case", ".hidden.npz": "nor this", ".git/c.npz": "nor this"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
