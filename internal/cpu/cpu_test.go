@@ -9,7 +9,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		t.Skip("TestConformanceOfHelpers asks the same of the same code")
 	}
 	conform(t, cpu.New, 0)

@@ -11,9 +11,21 @@ import (
 	"github.com/flashdec/flashdec/internal/cpu"
 )
 
+// goroutines counts them once those that are about to end have ended.
+func goroutines() int {
+	n := runtime.NumGoroutine()
+	for same := 0; same < 5; same++ {
+		time.Sleep(time.Millisecond)
+		if now := runtime.NumGoroutine(); now != n {
+			n, same = now, 0
+		}
+	}
+	return n
+}
+
 // TestCloseStopsWorkers: a backend's goroutines end with it.
 func TestCloseStopsWorkers(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before := goroutines()
 	b := cpu.NewEager(cpu.Options{Threads: 9})
 	l := launch(t, b, func(*backendtest.Case) {})
 	if err := b.Decode(context.Background(), l); err != nil {
@@ -48,7 +60,7 @@ func TestSmallLaunchesWakeNobody(t *testing.T) {
 		"little work": {8, func(c *backendtest.Case) { c.Lens = []int{40, 100, 0} }},
 		"one thread":  {1, func(*backendtest.Case) {}},
 	} {
-		before := runtime.NumGoroutine()
+		before := goroutines()
 		b := cpu.New(cpu.Options{Threads: x.threads})
 		if err := b.Decode(context.Background(), launch(t, b, x.change)); err != nil {
 			t.Fatal(err)
