@@ -89,12 +89,28 @@ func TestNarrowOverflow(t *testing.T) {
 		x    float32
 		want uint16
 	}{
-		{F16, 65519.996, 0x7bff}, {F16, 65520, 0x7c00}, {F16, inf, 0x7c00}, {F16, -inf, 0xfc00}, {F16, 1e-9, 0},
-		{BF16, math.MaxFloat32, 0x7f80}, {BF16, inf, 0x7f80}, {BF16, -0x1p-149, 0x8000},
-		{E4M3, 449, 0x7e}, {E4M3, inf, 0x7e}, {E4M3, -1e30, 0xfe},
-		{E5M2, 61439.996, 0x7b}, {E5M2, 61440, 0x7c}, {E5M2, -inf, 0xfc},
-		{I8, 127.5, 0x7f}, {I8, -1e9, 0x80}, {I8, 0.5, 0}, {I8, 1.5, 2}, {I8, -inf, 0x80},
-		{I4, 7.6, 7}, {I4, -9, 8}, {I4, float32(math.NaN()), 0},
+		{F16, 65519.996, 0x7bff},
+		{F16, 65520, 0x7c00},
+		{F16, inf, 0x7c00},
+		{F16, -inf, 0xfc00},
+		{F16, 1e-9, 0},
+		{BF16, math.MaxFloat32, 0x7f80},
+		{BF16, inf, 0x7f80},
+		{BF16, -0x1p-149, 0x8000},
+		{E4M3, 449, 0x7e},
+		{E4M3, inf, 0x7e},
+		{E4M3, -1e30, 0xfe},
+		{E5M2, 61439.996, 0x7b},
+		{E5M2, 61440, 0x7c},
+		{E5M2, -inf, 0xfc},
+		{I8, 127.5, 0x7f},
+		{I8, -1e9, 0x80},
+		{I8, 0.5, 0},
+		{I8, 1.5, 2},
+		{I8, -inf, 0x80},
+		{I4, 7.6, 7},
+		{I4, -9, 8},
+		{I4, float32(math.NaN()), 0},
 	} {
 		got := make([]byte, 2)
 		if Narrow(got, c.e, []float32{c.x}); uint16(got[0])|uint16(got[1])<<8 != c.want {

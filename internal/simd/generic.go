@@ -2,6 +2,18 @@ package simd
 
 import "math"
 
+func scoresPlain(e Elem) ScoresFunc {
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, _ Ahead) {
+		scoresGeneric(e, s, stride, q, rows, dim, k)
+	}
+}
+
+func accumulatePlain(e Elem) AccumulateFunc {
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, _ Ahead) {
+		accumulateGeneric(e, o, rows, dim, p, stride, alpha, v)
+	}
+}
+
 // chunk is how many elements of a row the plain kernels widen at a time, and
 // block how many rows of the group then use them.
 const (
@@ -104,17 +116,15 @@ func softmaxRow(s []float32, m, l, alpha *float32) (hidden bool) {
 	for j, x := range s {
 		if math.IsInf(float64(x), -1) {
 			hidden = true
-			if base == base {
-				s[j] = math.Float32frombits(negZero)
-				continue
-			}
+			s[j] = math.Float32frombits(negZero)
+			continue
 		}
 		s[j] = float32(math.Exp(float64(x - base)))
 		sum += s[j]
 	}
-	a := float32(math.Exp(float64(*m - base)))
-	if a < minAlpha && !math.IsInf(float64(*m), -1) {
-		a = minAlpha
+	a := float32(0)
+	if !math.IsInf(float64(*m), -1) {
+		a = max(float32(math.Exp(float64(*m-base))), minAlpha) // NaN wins
 	}
 	*m, *l, *alpha = top, *l*a+sum, a
 	return hidden

@@ -1,6 +1,9 @@
 package simd
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // TileKeys is the most keys that one call takes.
 const TileKeys = 32 // docs/calibration.md
@@ -37,18 +40,10 @@ type ScoresFunc func(s []float32, stride int, q []float32, rows, dim int, k Tile
 type AccumulateFunc func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead)
 
 // Scores returns the fastest kernel of the current level for keys of type e.
-func Scores(e Elem) ScoresFunc {
-	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, _ Ahead) {
-		scoresGeneric(e, s, stride, q, rows, dim, k)
-	}
-}
+func Scores(e Elem) ScoresFunc { return scoresFor(e) }
 
 // Accumulate returns the fastest kernel of the current level for values of type e.
-func Accumulate(e Elem) AccumulateFunc {
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, _ Ahead) {
-		accumulateGeneric(e, o, rows, dim, p, stride, alpha, v)
-	}
-}
+func Accumulate(e Elem) AccumulateFunc { return accumulateFor(e) }
 
 // Softmax takes rows of a tile's scores into their running states. For each row
 // r, over j < keys, in natural-log units:
@@ -64,30 +59,31 @@ func Accumulate(e Elem) AccumulateFunc {
 // hidden reports that some score was −Inf: such a key is not to be read into the
 // sum, so [AccumulateVisible] must follow.
 func Softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
-	return softmaxGeneric(s, stride, rows, keys, m, l, alpha)
+	return softmax(s, stride, rows, keys, m, l, alpha)
 }
 
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
-// left out of the row's sum whatever its value holds.
+// left out of the row's sum whatever its value holds. p is used up.
 func AccumulateVisible(e Elem, o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
 	accumulate := Accumulate(e)
-	var off [TileKeys]int
-	var weight [TileKeys]float32
+	off := offsets.Get().(*[TileKeys]int)
+	defer offsets.Put(off)
 	for r := range rows {
-		n := 0
+		n, weights := 0, p[r*stride:]
 		for j, x := range v.Off {
-			w := p[r*stride+j]
-			if math.Float32bits(w) == negZero {
-				continue
+			if w := weights[j]; math.Float32bits(w) != negZero {
+				off[n], weights[n] = x, w
+				n++
 			}
-			off[n], weight[n] = x, w
-			n++
 		}
-		accumulate(o[r*dim:], 1, dim, weight[:n], TileKeys, alpha[r:], Tile{v.Data, off[:n]}, ahead)
+		accumulate(o[r*dim:], 1, dim, weights, stride, alpha[r:], Tile{v.Data, off[:n]}, ahead)
 		ahead = Ahead{}
 	}
 }
+
+// offsets are lists for AccumulateVisible.
+var offsets = sync.Pool{New: func() any { return new([TileKeys]int) }}
 
 // negZero is the p that Softmax gives to a score of −Inf.
 const negZero = 1 << 31

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func accumulateFile(g *gen) {
+	for _, e := range elems {
+		for _, r := range g.rowBlocks() {
+			accumulate{gen: g, e: e, rows: r}.emit()
+		}
+	}
+}
+
+// accumulate is the kernel
+//
+//	o[r,d] = o[r,d]·α[r] + Σ_j p[r,j]·v_j[d]
+//
+// for a fixed number of rows. A pass takes a few vectors of every value: each is
+// loaded once and meets the weights of all rows, and the sums of the tile stay
+// in registers until the pass ends.
+type accumulate struct {
+	*gen
+	e    elem
+	rows int
+}
+
+func (g accumulate) emit() {
+	name := fmt.Sprintf("accumulate%sx%d%s", g.e.name, g.rows, g.suffix)
+	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, "+aheadArgs+")",
+		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows.", g.rows))
+	load := g.loader(g.e)
+	zero := g.zero()
+	o, left, at := g.param("o"), g.param("dim"), g.GP64()
+	aheadKeys := g.param("aheadKeys")
+	g.XORQ(at, at)
+
+	widths := g.widths[g.rows]
+	for _, w := range widths {
+		label := fmt.Sprintf("width%d", w)
+		g.Label(label)
+		g.CMPQ(left, imm(w*g.lanes))
+		g.JLT(op.LabelRef(label + "done"))
+		g.pass(load, zero, w, o, at, aheadKeys, nil)
+		g.ADDQ(imm(4*w*g.lanes), o)
+		g.ADDQ(imm(w*g.vecBytes(g.e)), at)
+		g.SUBQ(imm(w*g.lanes), left)
+		g.JMP(op.LabelRef(label))
+		g.Label(label + "done")
+	}
+	g.rest(load, zero, o, left, at, aheadKeys)
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// rest takes the vectors that are left one by one, the last one perhaps in part.
+func (g accumulate) rest(load *loader, zero reg.VecVirtual, o, left, at, aheadKeys reg.GPVirtual) {
+	g.Label("rest")
+	g.TESTQ(left, left)
+	g.JLE(op.LabelRef("done"))
+	n := g.GP64()
+	g.MOVQ(imm(g.lanes), n)
+	g.CMPQ(left, n)
+	g.CMOVQLT(left, n)
+	part := &part{}
+	if g.lanes == 16 {
+		part.mask, part.byteMask = g.tailMask(n)
+	} else {
+		part.lanes = g.lastLanes(n)
+		back := g.GP64() // the elements of the last 8 that are done already, negative
+		g.LEAQ(op.Mem{Base: n, Disp: -8}, back)
+		g.LEAQ(op.Mem{Base: o, Index: back, Scale: 4}, o)
+		if g.e.bits >= 8 {
+			g.LEAQ(op.Mem{Base: at, Index: back, Scale: uint8(g.e.bits / 8)}, at)
+		}
+	}
+	g.pass(load, zero, 1, o, at, aheadKeys, part)
+	g.ADDQ(imm(4*g.lanes), o)
+	g.ADDQ(imm(g.vecBytes(g.e)), at)
+	g.SUBQ(imm(g.lanes), left)
+	g.JMP(op.LabelRef("rest"))
+	g.Label("done")
+}
+
+// part says which lanes of a one-vector pass count.
+type part struct {
+	mask, byteMask reg.OpmaskVirtual // AVX-512
+	lanes          reg.VecVirtual    // AVX2
+}
+
+// pass sums w vectors at byte `at` of every value into w vectors of each row at
+// o. The first pass, and no other, fetches ahead: it zeroes aheadKeys.
+func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at, aheadKeys reg.GPVirtual, part *part) {
+	label := fmt.Sprintf("keys%d", g.id())
+	acc := g.vecs(g.rows * w)
+	for _, a := range acc {
+		g.VMOVAPS(zero, a)
+	}
+	p := g.gen.rows(g.rows, g.param("p"), g.param("stride"))
+	off, end, v := g.param("off"), g.param("keys"), g.GP64()
+	j, base := g.GP64(), g.param("v")
+	g.ADDQ(at, base)
+	g.XORQ(j, j)
+	g.CMPQ(j, end)
+	g.JGE(op.LabelRef(label + "done"))
+	g.Label(label)
+	g.prefetchRow(j, aheadKeys)
+	g.MOVQ(op.Mem{Base: off, Index: j, Scale: 8}, v)
+	g.ADDQ(base, v)
+	weight := g.vecs(g.rows)
+	for r := range weight {
+		g.VBROADCASTSS(p.at(r), weight[r])
+	}
+	for i := range w {
+		x, m := g.vec(), op.Mem{Base: v, Disp: i * g.vecBytes(g.e)}
+		if part != nil && g.lanes == 16 {
+			load.loadMasked(m, part.mask, part.byteMask, x)
+		} else {
+			load.load(m, x)
+		}
+		for r := range g.rows {
+			g.VFMADD231PS(weight[r], x, acc[r*w+i])
+		}
+	}
+	g.advance(p, 4)
+	g.INCQ(j)
+	g.CMPQ(j, end)
+	g.JLT(op.LabelRef(label))
+	g.Label(label + "done")
+	g.prefetchRest(j, aheadKeys)
+	g.update(acc, w, o, part)
+}
+
+// update is o = o·α + acc, with o not read where α is 0.
+func (g accumulate) update(acc []reg.VecVirtual, w int, o reg.GPVirtual, part *part) {
+	row, by, alpha := g.GP64(), g.param("dim"), g.param("alpha")
+	g.MOVQ(o, row)
+	g.SHLQ(op.U8(2), by)
+	zero := g.zero()
+	var scale reg.VecVirtual
+	if g.e.scale != 1 {
+		scale = g.broadcast(float32bits(g.e.scale))
+	}
+	for r := range g.rows {
+		a := g.vec()
+		g.VBROADCASTSS(op.Mem{Base: alpha, Disp: 4 * r}, a)
+		read := g.reader(a, zero, part)
+		for i := range w {
+			m := op.Mem{Base: row, Disp: 4 * g.lanes * i}
+			sum, old := acc[r*w+i], g.vec()
+			if scale != nil {
+				g.VMULPS(scale, sum, sum)
+			}
+			read(m, old)
+			g.VFMADD231PS(old, a, sum)
+			switch {
+			case part == nil:
+				g.VMOVUPS(sum, m)
+			case g.lanes == 16:
+				g.VMOVUPS(sum, part.mask, m)
+			default:
+				g.VMASKMOVPS(sum, part.lanes, m)
+			}
+		}
+		if r < g.rows-1 {
+			g.ADDQ(by, row)
+		}
+	}
+}
+
+// reader loads o, as zeros where α is 0.
+func (g accumulate) reader(a, zero reg.VecVirtual, part *part) func(m op.Mem, dst reg.VecVirtual) {
+	if g.lanes == 16 {
+		live := g.K()
+		g.VCMPPS(op.U8(notEqual), zero, a, live)
+		if part != nil {
+			g.KANDW(part.mask, live, live)
+		}
+		return func(m op.Mem, dst reg.VecVirtual) { g.VMOVUPS_Z(m, live, dst) }
+	}
+	live := g.vec()
+	g.VCMPPS(op.U8(notEqual), zero, a, live)
+	if part != nil {
+		g.VANDPS(part.lanes, live, live)
+		return func(m op.Mem, dst reg.VecVirtual) { g.VMASKMOVPS(m, live, dst) }
+	}
+	return func(m op.Mem, dst reg.VecVirtual) { g.VANDPS(m, live, dst) }
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// level is an instruction set: how many float32 a vector holds, and how a group's
+// rows are blocked over its registers.
+type level struct {
+	name   string
+	suffix string // of function names
+	lanes  int
+	// scoreKeys[R] is how many keys are scored at a time for R rows.
+	scoreKeys map[int]int
+	// widths[R] are the numbers of vectors of a row accumulated in one pass for R
+	// rows, largest first; one-vector passes finish any rest.
+	widths map[int][]int
+}
+
+// 32 registers: 16 accumulators hide the latency of multiply-add and leave room
+// for the operands. 16 registers: 8 accumulators.
+var (
+	avx512 = level{
+		name: "avx512", suffix: "AVX512", lanes: 16,
+		scoreKeys: map[int]int{1: 8, 2: 8, 4: 4, 8: 2},
+		widths:    map[int][]int{1: {8, 4}, 2: {8, 4}, 4: {4}, 8: {2}},
+	}
+	avx2 = level{
+		name: "avx2", suffix: "AVX2", lanes: 8,
+		scoreKeys: map[int]int{1: 4, 2: 4, 4: 2},
+		widths:    map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
+	}
+)
+
+// rowBlocks lists the row counts that the level has kernels for.
+func (l *level) rowBlocks() (blocks []int) {
+	for _, r := range []int{1, 2, 4, 8} {
+		if l.scoreKeys[r] != 0 {
+			blocks = append(blocks, r)
+		}
+	}
+	return blocks
+}
+
+// gen is the context of one file at one level.
+type gen struct {
+	*build.Context
+	*level
+	consts map[string]op.Mem
+	labels int
+}
+
+// vec is a new vector register of the level's width.
+func (g *gen) vec() reg.VecVirtual {
+	if g.lanes == 16 {
+		return g.ZMM()
+	}
+	return g.YMM()
+}
+
+func (g *gen) vecs(n int) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = g.vec()
+	}
+	return v
+}
+
+// param loads a parameter into a register of its own.
+func (g *gen) param(name string) reg.GPVirtual {
+	r := g.GP64()
+	g.Load(g.Param(name), r)
+	return r
+}
+
+// zero is a register of zeros, made so that avo sees a definition.
+func (g *gen) zero() reg.VecVirtual {
+	z, x := g.vec(), g.XMM()
+	n := g.GP32()
+	g.XORL(n, n)
+	g.VMOVD(n, x)
+	g.VPBROADCASTD(x, z)
+	return z
+}
+
+// broadcast fills a vector with the 32 bits of a constant.
+func (g *gen) broadcast(bits uint32) reg.VecVirtual {
+	z, x, n := g.vec(), g.XMM(), g.GP32()
+	g.MOVL(op.U32(bits), n)
+	g.VMOVD(n, x)
+	g.VPBROADCASTD(x, z)
+	return z
+}
+
+// table is a read-only array of 32-bit words.
+func (g *gen) table(name string, words ...uint32) op.Mem {
+	name += g.suffix
+	if m, ok := g.consts[name]; ok {
+		return m
+	}
+	m := g.StaticGlobal(name)
+	g.DataAttributes(rodata)
+	for i, w := range words {
+		g.AddDatum(4*i, op.U32(w))
+	}
+	if g.consts == nil {
+		g.consts = map[string]op.Mem{}
+	}
+	g.consts[name] = m
+	return m
+}
+
+// rows addresses row r of a matrix whose rows lie `by` bytes apart: a is row 0
+// and b row 1 (nil for one row), and thrice is 3·by where 8 rows need it. Only a
+// and b move along the row.
+type rows struct {
+	a, b, by, thrice reg.GPVirtual
+}
+
+func (g *gen) rows(n int, base reg.GPVirtual, elems reg.GPVirtual) rows {
+	m := rows{a: g.GP64(), by: g.GP64()}
+	g.MOVQ(base, m.a)
+	g.MOVQ(elems, m.by)
+	g.SHLQ(op.U8(2), m.by)
+	if n > 2 {
+		m.b = g.GP64()
+		g.LEAQ(op.Mem{Base: m.a, Index: m.by, Scale: 1}, m.b)
+	}
+	if n > 4 {
+		m.thrice = g.GP64()
+		g.LEAQ(op.Mem{Base: m.by, Index: m.by, Scale: 2}, m.thrice)
+	}
+	return m
+}
+
+func (m rows) at(r int) op.Mem {
+	switch r {
+	case 0:
+		return op.Mem{Base: m.a}
+	case 1:
+		return op.Mem{Base: m.a, Index: m.by, Scale: 1}
+	case 2:
+		return op.Mem{Base: m.a, Index: m.by, Scale: 2}
+	case 3:
+		return op.Mem{Base: m.b, Index: m.by, Scale: 2}
+	case 4:
+		return op.Mem{Base: m.a, Index: m.by, Scale: 4}
+	case 5:
+		return op.Mem{Base: m.b, Index: m.by, Scale: 4}
+	case 6:
+		return op.Mem{Base: m.a, Index: m.thrice, Scale: 2}
+	case 7:
+		return op.Mem{Base: m.b, Index: m.thrice, Scale: 2}
+	}
+	panic(fmt.Sprintf("row %d", r))
+}
+
+// advance moves every row n bytes on.
+func (g *gen) advance(m rows, n int) {
+	g.ADDQ(imm(n), m.a)
+	if m.b != nil {
+		g.ADDQ(imm(n), m.b)
+	}
+}
+
+// TEXT begins a function, with its signature and doc comment.
+func (g *gen) TEXT(name, signature, doc string) {
+	g.Function(name)
+	g.Attributes(attr.NOSPLIT)
+	g.SignatureExpr(signature)
+	g.Pragma("noescape")
+	g.Doc(name + " " + doc)
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// tileKeys is simd.TileKeys.
+const tileKeys = 32
+
+// Predicates of VCMPPS.
+const (
+	equal     = 0
+	unordered = 3
+	notEqual  = 4 // or unordered
+)
+
+func softmaxFile(g *gen) {
+	name := "softmax" + g.suffix
+	g.TEXT(name, "func(s *float32, stride, rows, keys int, m, l, alpha *float32) uint32",
+		"takes rows of scores into their running states: see Softmax. It returns 0 where no score is −Inf.")
+	softmax{gen: g}.emit()
+}
+
+// softmax is, for every row,
+//
+//	m' = max(m, max_j s_j)    p_j = exp(s_j − m')    α = exp(m − m')    l' = l·α + Σ_j p_j
+//
+// A chunk of as many rows as a vector has lanes is done row by row, its maxima and
+// sums put aside in the frame; then m, α and l of the whole chunk are vectors.
+type softmax struct {
+	*gen
+	negInf reg.VecVirtual
+	live   []reg.Register // which lanes of a row's vectors are keys: opmasks, or vectors
+	hidden reg.GPVirtual
+}
+
+func (g softmax) emit() {
+	g.negInf = g.broadcast(0xff800000)
+	g.hidden = g.GP32()
+	g.XORL(g.hidden, g.hidden)
+	tops, sums := g.AllocLocal(64), g.AllocLocal(64)
+	g.live = g.liveLanes()
+	s, left := g.param("s"), g.param("rows")
+	m, l, alpha := g.param("m"), g.param("l"), g.param("alpha")
+	by := g.param("stride")
+	g.SHLQ(op.U8(2), by)
+
+	g.Label("chunk")
+	n, i := g.GP64(), g.GP64()
+	g.MOVQ(imm(g.lanes), n)
+	g.CMPQ(left, n)
+	g.CMOVQLT(left, n)
+	g.XORQ(i, i)
+	g.Label("row")
+	g.row(s, op.Mem{Base: m, Index: i, Scale: 4}, tops.Idx(i, 4), sums.Idx(i, 4))
+	g.ADDQ(by, s)
+	g.INCQ(i)
+	g.CMPQ(i, n)
+	g.JLT(op.LabelRef("row"))
+	g.states(n, m, l, alpha, tops, sums)
+	for _, p := range []reg.GPVirtual{m, l, alpha} {
+		g.ADDQ(imm(4*g.lanes), p)
+	}
+	g.SUBQ(imm(g.lanes), left)
+	g.JG(op.LabelRef("chunk"))
+
+	g.VZEROUPPER()
+	g.Store(g.hidden, g.ReturnIndex(0))
+	g.RET()
+}
+
+// row turns a row of scores into weights, and stores its new maximum and its sum.
+func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
+	x := g.vecs(tileKeys / g.lanes)
+	old, t := g.vec(), g.vec()
+	g.VBROADCASTSS(m, old)
+	g.VMOVAPS(old, t)
+	for i := range x {
+		g.loadScores(i, s, x[i])
+		g.VMAXPS(x[i], t, t)
+	}
+	g.across(t, g.maxInto)
+	// VMAXPS loses a NaN in its first operand: look for one, and let it win.
+	g.ifNaN(append(x, old), func(nan reg.VecVirtual) { g.VMOVAPS(nan, t) })
+	g.VMOVSS(t.AsX(), top)
+	base := g.base(t)
+	total := g.vec()
+	for i := range x {
+		isHidden := g.isNegInf(x[i], i)
+		g.VSUBPS(base, x[i], x[i])
+		g.exp(x[i])
+		g.markHidden(x[i], isHidden)
+		if i == 0 {
+			g.VMOVAPS(x[i], total)
+		} else {
+			g.VADDPS(x[i], total, total)
+		}
+		g.storeWeights(i, x[i], s)
+	}
+	g.across(total, g.addInto)
+	g.VMOVSS(total.AsX(), sum)
+}
+
+func (g softmax) maxInto(a, b reg.VecVirtual) { g.VMAXPS(a, b, b) }
+func (g softmax) addInto(a, b reg.VecVirtual) { g.VADDPS(a, b, b) }
+
+// across folds v so that every lane holds the result over all lanes.
+func (g softmax) across(v reg.VecVirtual, fold func(a, b reg.VecVirtual)) {
+	t := g.vec()
+	if g.lanes == 16 {
+		g.VSHUFF32X4(op.U8(0x4e), v, v, t)
+		fold(t, v)
+		t = g.vec()
+		g.VSHUFF32X4(op.U8(0xb1), v, v, t)
+	} else {
+		g.VPERM2F128(op.U8(0x01), v, v, t)
+	}
+	fold(t, v)
+	for _, order := range []uint8{0x4e, 0xb1} {
+		t = g.vec()
+		g.VPERMILPS(op.U8(order), v, t)
+		fold(t, v)
+	}
+}
+
+// exp replaces x ≤ 0 by e^x: with n = round(x·log2 e) and r = x − n·ln 2,
+// |r| ≤ ln(2)/2, it is 2^n·(1 + r + r²·P(r)), P of degree 4. Below −104 it is 0.
+// NaN stays NaN.
+func (g softmax) exp(x reg.VecVirtual) {
+	n, p, r := g.vec(), g.vec(), g.vec()
+	g.VMAXPS(x, g.vecConst("lowest", -104), x) // the second operand's NaN stays
+	g.VMULPS(g.constMem("log2e", math.Log2E), x, n)
+	if g.lanes == 16 {
+		g.VRNDSCALEPS(op.U8(0), n, n)
+	} else {
+		g.VROUNDPS(op.U8(0), n, n)
+	}
+	const ln2hi = 0.693359375
+	g.VMOVAPS(x, r)
+	g.VFNMADD231PS(g.constMem("ln2hi", ln2hi), n, r)
+	g.VFNMADD231PS(g.constMem("ln2lo", math.Ln2-ln2hi), n, r)
+	// Minimax on the interval, from Cephes' expf.
+	coefficients := []float64{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1}
+	g.VMOVAPS(g.vecConst("c0", coefficients[0]), p)
+	for i, c := range coefficients[1:] {
+		g.VFMADD213PS(g.constMem(fmt.Sprintf("c%d", i+1), c), r, p)
+	}
+	if g.lanes == 16 {
+		g.VSCALEFPS(n, p, x)
+		return
+	}
+	g.scaleBy2(p, n, x)
+}
+
+// scaleBy2 is x = p·2^n in two steps, as 2^n alone may be below the normal numbers.
+func (g softmax) scaleBy2(p, n, x reg.VecVirtual) {
+	i, half := g.vec(), g.vec()
+	bias := g.constMem("bias", float64(math.Float32frombits(127)))
+	g.VCVTPS2DQ(n, i)
+	g.VPSRAD(op.U8(1), i, half)
+	g.VPSUBD(half, i, i)
+	for _, k := range []reg.VecVirtual{half, i} {
+		g.VPADDD(bias, k, k)
+		g.VPSLLD(op.U8(23), k, k)
+		g.VMULPS(k, p, p)
+	}
+	g.VMOVAPS(p, x)
+}
+
+// constMem is a vector of copies of x in memory.
+func (g softmax) constMem(name string, x float64) op.Mem {
+	return g.table(name, repeat(float32bits(float32(x)), g.lanes)...)
+}
+
+// vecConst is constMem in a register.
+func (g softmax) vecConst(name string, x float64) reg.VecVirtual {
+	v := g.vec()
+	g.VMOVUPS(g.constMem(name, x), v)
+	return v
+}
+
+// states are m', α and l' of a chunk of n rows, from its maxima and sums:
+// α is 0 where m was −Inf, and at least 2⁻¹²⁶ elsewhere.
+func (g softmax) states(n, m, l, alpha reg.GPVirtual, tops, sums op.Mem) {
+	at := func(p reg.GPVirtual) op.Mem { return op.Mem{Base: p} }
+	lanes := g.firstLanes(n)
+	top, old, run, sum := g.vec(), g.vec(), g.vec(), g.vec()
+	g.VMOVUPS(tops, top)
+	g.VMOVUPS(sums, sum)
+	g.loadLanes(at(m), lanes, old)
+	g.loadLanes(at(l), lanes, run)
+	base := g.base(top)
+	started := g.notNegInf(old)
+	a := g.vec()
+	g.VSUBPS(base, old, a)
+	g.exp(a)
+	g.VMAXPS(a, g.vecConst("minAlpha", 0x1p-126), a)
+	g.keepLanes(a, started)
+	g.VFMADD213PS(sum, a, run)
+	g.storeLanes(top, lanes, at(m))
+	g.storeLanes(run, lanes, at(l))
+	g.storeLanes(a, lanes, at(alpha))
+}

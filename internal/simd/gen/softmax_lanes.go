@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// How softmax masks lanes: opmasks at AVX-512, vectors of sign bits at AVX2.
+
+// firstLanes masks the first n lanes.
+func (g softmax) firstLanes(n reg.GPVirtual) reg.Register {
+	if g.lanes == 16 {
+		mask, bits := g.K(), g.GP32()
+		g.MOVL(op.U32(0xffffffff), bits)
+		g.BZHIL(n.As32(), bits, bits)
+		g.KMOVW(bits, mask)
+		return mask
+	}
+	words := make([]uint32, 16)
+	for i := range 8 {
+		words[i] = 0xffffffff
+	}
+	base, end, mask := g.GP64(), g.GP64(), g.vec()
+	g.LEAQ(g.table("firstLanes", words...), base)
+	g.MOVQ(n, end)
+	g.NEGQ(end)
+	g.VMOVDQU(op.Mem{Base: base, Index: end, Scale: 4, Disp: 32}, mask)
+	return mask
+}
+
+// liveLanes masks the keys in each vector of a row.
+func (g softmax) liveLanes() []reg.Register {
+	keys, live := g.param("keys"), make([]reg.Register, tileKeys/g.lanes)
+	lo, hi := g.GP64(), g.GP64()
+	g.XORQ(lo, lo)
+	g.MOVQ(imm(g.lanes), hi)
+	for i := range live {
+		// n = keys − i·lanes, held between 0 and lanes
+		n := g.GP64()
+		g.LEAQ(op.Mem{Base: keys, Disp: -i * g.lanes}, n)
+		g.CMPQ(n, lo)
+		g.CMOVQLT(lo, n)
+		g.CMPQ(n, hi)
+		g.CMOVQGT(hi, n)
+		live[i] = g.firstLanes(n)
+	}
+	return live
+}
+
+// loadScores loads vector i of a row, −Inf where there is no key.
+func (g softmax) loadScores(i int, s reg.GPVirtual, x reg.VecVirtual) {
+	m := op.Mem{Base: s, Disp: 4 * g.lanes * i}
+	if g.lanes == 16 {
+		g.VMOVAPS(g.negInf, x)
+		g.VMOVUPS(m, g.live[i], x)
+		return
+	}
+	g.VMASKMOVPS(m, g.live[i], x)
+	g.VBLENDVPS(g.live[i], x, g.negInf, x)
+}
+
+// storeWeights is loadScores' counterpart.
+func (g softmax) storeWeights(i int, x reg.VecVirtual, s reg.GPVirtual) {
+	g.storeLanes(x, g.live[i], op.Mem{Base: s, Disp: 4 * g.lanes * i})
+}
+
+func (g softmax) storeLanes(x reg.VecVirtual, lanes reg.Register, m op.Mem) {
+	if g.lanes == 16 {
+		g.VMOVUPS(x, lanes, m)
+		return
+	}
+	g.VMASKMOVPS(x, lanes, m)
+}
+
+func (g softmax) loadLanes(m op.Mem, lanes reg.Register, x reg.VecVirtual) {
+	if g.lanes == 16 {
+		g.VMOVUPS_Z(m, lanes, x)
+		return
+	}
+	g.VMASKMOVPS(m, lanes, x)
+}
+
+// notNegInf masks the lanes of x that are not −Inf; NaN is not.
+func (g softmax) notNegInf(x reg.VecVirtual) reg.Register {
+	mask := g.mask()
+	g.VCMPPS(op.U8(notEqual), g.negInf, x, mask)
+	return mask
+}
+
+func (g softmax) mask() reg.Register {
+	if g.lanes == 16 {
+		return g.K()
+	}
+	return g.vec()
+}
+
+// keepLanes zeroes the lanes of x outside mask.
+func (g softmax) keepLanes(x reg.VecVirtual, mask reg.Register) {
+	if g.lanes == 16 {
+		g.VMOVAPS_Z(x, mask, x)
+		return
+	}
+	g.VANDPS(mask, x, x)
+}
+
+// base is what to subtract for a maximum: the maximum, or 0 for −Inf, as
+// −Inf − −Inf would be NaN.
+func (g softmax) base(top reg.VecVirtual) reg.VecVirtual {
+	b := g.vec()
+	g.VMOVAPS(top, b)
+	g.keepLanes(b, g.notNegInf(top))
+	return b
+}
+
+// isNegInf masks the −Inf lanes of vector i of a row, and notes whether a key is
+// among them.
+func (g softmax) isNegInf(x reg.VecVirtual, i int) reg.Register {
+	mask, bits := g.mask(), g.GP32()
+	g.VCMPPS(op.U8(equal), g.negInf, x, mask)
+	if g.lanes == 16 {
+		keys := g.K()
+		g.KANDW(g.live[i], mask, keys)
+		g.KMOVW(keys, bits)
+	} else {
+		keys := g.vec()
+		g.VANDPS(g.live[i], mask, keys)
+		g.VMOVMSKPS(keys, bits)
+	}
+	g.ORL(bits, g.hidden)
+	return mask
+}
+
+// markHidden makes the masked weights, which are 0 or NaN, −0.
+func (g softmax) markHidden(x reg.VecVirtual, isHidden reg.Register) {
+	negZero := g.table("signBits", repeat(1<<31, g.lanes)...)
+	if g.lanes == 16 {
+		g.VMOVUPS(negZero, isHidden, x)
+		return
+	}
+	g.VBLENDVPS(isHidden, negZero, x, x)
+}
+
+func repeat(word uint32, n int) []uint32 {
+	words := make([]uint32, n)
+	for i := range words {
+		words[i] = word
+	}
+	return words
+}
+
+// ifNaN runs f with a vector of NaN if any lane of the vectors is NaN.
+func (g softmax) ifNaN(x []reg.VecVirtual, f func(nan reg.VecVirtual)) {
+	label := fmt.Sprintf("noNaN%d", g.id())
+	if len(x)%2 == 1 {
+		x = append(x, x[len(x)-1])
+	}
+	bits := g.GP32()
+	var any reg.Register
+	for i := 0; i < len(x); i += 2 {
+		mask := g.mask()
+		g.VCMPPS(op.U8(unordered), x[i], x[i+1], mask)
+		switch {
+		case i == 0:
+			any = mask
+		case g.lanes == 16:
+			g.KORW(mask, any, any)
+		default:
+			g.VORPS(mask, any, any)
+		}
+	}
+	if g.lanes == 16 {
+		g.KMOVW(any, bits)
+	} else {
+		g.VMOVMSKPS(any, bits)
+	}
+	g.TESTL(bits, bits)
+	g.JZ(op.LabelRef(label))
+	f(g.broadcast(0x7fc00000))
+	g.Label(label)
+}

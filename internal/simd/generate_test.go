@@ -1,0 +1,72 @@
+package simd
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGenerated regenerates the assembly and compares. It needs the generator's
+// own modules, and says so where they cannot be had.
+func TestGenerated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the generator")
+	}
+	if out, err := exec.Command("go", "-C", "gen", "mod", "download").CombinedOutput(); err != nil {
+		t.Skipf("the generator's modules cannot be had: %s", out)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "run", "-C", "gen", ".", dir).CombinedOutput(); err != nil {
+		t.Fatalf("generator: %v\n%s", err, out)
+	}
+	fresh, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(fresh) == 0 {
+		t.Fatalf("nothing was generated (%v)", err)
+	}
+	names := map[string]bool{}
+	for _, path := range fresh {
+		name := filepath.Base(path)
+		names[name] = true
+		compareFiles(t, path, name)
+	}
+	committed, err := filepath.Glob("*_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range committed {
+		if !names[name] {
+			t.Errorf("%s is not generated any more", name)
+		}
+	}
+}
+
+// compareFiles reports the first line that differs.
+func compareFiles(t *testing.T, fresh, committed string) {
+	t.Helper()
+	got, err := os.ReadFile(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(committed)
+	if err != nil {
+		t.Errorf("%s is missing: run go generate", committed)
+		return
+	}
+	if first, _, _ := strings.Cut(string(want), "\n"); !strings.HasPrefix(first, "// Code generated ") {
+		t.Errorf("%s does not say that it is generated: %s", committed, first)
+	}
+	if bytes.Equal(got, want) {
+		return
+	}
+	a, b := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			t.Errorf("%s:%d is %q, regenerated %q", committed, i+1, b[i], a[i])
+			return
+		}
+	}
+	t.Errorf("%s has %d lines, regenerated %d", committed, len(b), len(a))
+}
