@@ -36,6 +36,7 @@ func New(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.complete()
 	store, err := newHostStore(cfg)
 	if err != nil {
 		return nil, err
@@ -49,14 +50,14 @@ func NewOn(store Store, cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return newCache(cfg, store), nil
+	return newCache(cfg.complete(), store), nil
 }
 
 func newCache(cfg Config, store Store) *Cache {
 	return &Cache{cfg: cfg, store: store, free: none}
 }
 
-// Config is what the cache was made with.
+// Config is what the cache was made with, defaults of the scales put in.
 func (c *Cache) Config() Config { return c.cfg }
 
 // Close gives the pages back. Sequences of the cache return [ErrFreed] from then

@@ -9,7 +9,9 @@ import (
 // Tensor is a contiguous tensor [batch, NumKVHeads, len, dim] of keys or values.
 type Tensor struct {
 	Type DType
-	Data []byte // little-endian elements
+	Data []byte // little-endian elements; rows of dim begin at whole bytes
+	// Scales of tokens are [batch, NumKVHeads, len]; their strides are not looked at.
+	Scales Scales
 }
 
 // Contiguous views two tensors, k [batch, kvHeads, n, keyDim] and v [batch,
@@ -17,7 +19,7 @@ type Tensor struct {
 // is how many of the n keys each sequence really has; nil means n. The rest is
 // never read. It wraps [attn.ErrShape].
 func Contiguous(k, v Tensor, batch, kvHeads, n, keyDim, valueDim int, lens []int) (View, error) {
-	if batch < 0 || batch > maxPages || kvHeads < 1 || n < 0 || keyDim < 1 || valueDim < 1 {
+	if batch < 0 || batch > maxPages || kvHeads < 1 || n < 0 || min(keyDim, valueDim) < 1 || max(keyDim, valueDim) > maxBytes {
 		return View{}, fmt.Errorf("%w: k and v of batch %d, %d KV heads, %d keys, key dim %d, value dim %d",
 			attn.ErrShape, batch, kvHeads, n, keyDim, valueDim)
 	}
@@ -50,13 +52,21 @@ func Contiguous(k, v Tensor, batch, kvHeads, n, keyDim, valueDim int, lens []int
 
 // plane checks the tensor's size and lays it out.
 func (t Tensor) plane(name string, batch, kvHeads, n, dim int) (Plane, error) {
-	head, ok1 := extent([2]int{n, dim})
+	row := t.Type.rowElements(dim)
+	head, ok1 := extent([2]int{n, row})
 	page, ok2 := extent([2]int{kvHeads, head})
-	elements, ok3 := extent([2]int{batch, page})
-	bytes, ok4 := extent([2]int{elements, t.Type.Bits() / 8})
-	if !ok1 || !ok2 || !ok3 || !ok4 || bytes != len(t.Data) {
+	rows, ok3 := extent([2]int{batch * kvHeads, n})
+	bytes, ok4 := extent([2]int{rows, t.Type.RowBytes(dim)})
+	if !t.Type.known() || !ok1 || !ok2 || !ok3 || !ok4 || bytes != len(t.Data) {
 		return Plane{}, fmt.Errorf("%w: %s has %d bytes, want [%d, %d, %d, %d] of %v",
 			attn.ErrShape, name, len(t.Data), batch, kvHeads, n, dim, t.Type)
 	}
-	return Plane{Type: t.Type, Dim: dim, Data: t.Data, PageStride: page, HeadStride: head, SlotStride: dim}, nil
+	p := Plane{Type: t.Type, Dim: dim, Data: t.Data, PageStride: page, HeadStride: head, SlotStride: row, Scales: t.Scales}
+	if p.Scales.Kind == TokenScale {
+		if len(t.Scales.Values) != rows {
+			return Plane{}, fmt.Errorf("%w: %s has %d scales, want [%d, %d, %d]", attn.ErrShape, name, len(t.Scales.Values), batch, kvHeads, n)
+		}
+		p.Scales.PageStride, p.Scales.HeadStride, p.Scales.SlotStride = kvHeads*n, n, 1
+	}
+	return p, nil
 }

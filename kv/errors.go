@@ -14,6 +14,8 @@ var (
 	ErrNoPages = errors.New("out of pages")
 	// ErrFreed: the sequence has been freed, or the cache closed.
 	ErrFreed = errors.New("already freed")
+	// ErrNotFinite: a NaN or an infinity that the element type cannot store.
+	ErrNotFinite = errors.New("not finite")
 )
 
 // extent is Σ a·b over pairs (a, b) of non-negative ints; ok is false when it

@@ -2,42 +2,6 @@
 // and views of tensors that lie elsewhere.
 package kv
 
-import (
-	"fmt"
-
-	"github.com/flashdec/flashdec/internal/simd"
-)
-
-// DType is the element type of stored keys or values.
-type DType uint8
-
-const (
-	F32  DType = iota
-	F16        // IEEE 754 binary16
-	BF16       // the upper half of a float32
-)
-
-// String is the type's name as commands and files spell it.
-func (t DType) String() string {
-	switch t {
-	case F32:
-		return "f32"
-	case F16:
-		return "f16"
-	case BF16:
-		return "bf16"
-	}
-	return fmt.Sprintf("DType(%d)", uint8(t))
-}
-
-// Bits is the size of an element.
-func (t DType) Bits() int {
-	if t == F32 {
-		return 32
-	}
-	return 16
-}
-
 // Layout is the order of the dimensions inside a page. Both keep the elements
 // of one key (and of one value) together.
 type Layout uint8
@@ -59,7 +23,8 @@ type PageID int32
 //	page·PageStride + head·HeadStride + slot·SlotStride
 //
 // of Data and runs over Dim adjacent elements. Strides count elements and are
-// not negative; rows may overlap (a stride of 0 repeats a head).
+// not negative; rows may overlap (a stride of 0 repeats a head). A row begins at
+// a whole byte, so strides of I4 are even.
 type Plane struct {
 	Type       DType
 	Dim        int
@@ -67,6 +32,7 @@ type Plane struct {
 	PageStride int
 	HeadStride int
 	SlotStride int
+	Scales     Scales // what codes are multiplied by
 
 	keep *memory // what Data lies in, when it is not Go's
 }
@@ -87,15 +53,4 @@ type View struct {
 	PageSize   int
 	NumPages   int
 	Seqs       []Table
-}
-
-// elem is the type's name among the kernels.
-func (t DType) elem() simd.Elem {
-	switch t {
-	case F16:
-		return simd.F16
-	case BF16:
-		return simd.BF16
-	}
-	return simd.F32
 }

@@ -1,5 +1,7 @@
 package kv
 
+import "unsafe"
+
 // memory is host memory outside Go's heap, where a large cache would double the
 // room that the collector leaves to garbage. Untouched pages cost nothing. Planes
 // keep it alive: it is unmapped when nothing refers to it any more, so that a
@@ -11,3 +13,9 @@ type memory struct {
 // hugeFrom is the size from which memory asks for huge pages: below, the rounding
 // to 2 MiB would waste more than fewer page faults gain.
 const hugeFrom = 64 << 20
+
+// floats is the memory, of a size for them, as float32 numbers. Both the system
+// and Go align it well enough.
+func (m *memory) floats() []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m.data))), len(m.data)/4)
+}

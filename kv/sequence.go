@@ -27,14 +27,12 @@ func (s *Sequence) Len() int {
 
 // Append stores the keys [n, NumKVHeads, KeyDim] and values [n, NumKVHeads,
 // ValueDim] of n new tokens, rounded to the cache's element types. On an error
-// the sequence is as it was. It wraps [attn.ErrShape], [ErrNoPages] or [ErrFreed].
+// the sequence is as it was. It wraps [attn.ErrShape], [ErrNoPages], [ErrFreed] or
+// [ErrNotFinite].
 func (s *Sequence) Append(k, v []float32) error {
-	cfg := &s.cache.cfg
-	keyRow, valueRow := cfg.NumKVHeads*cfg.KeyDim, cfg.NumKVHeads*cfg.ValueDim
-	n := len(k) / keyRow
-	if len(k)%keyRow != 0 || len(v) != n*valueRow {
-		return fmt.Errorf("%w: k has %d elements and v %d, want n·%d and n·%d, for %d KV heads of key dim %d and value dim %d",
-			attn.ErrShape, len(k), len(v), keyRow, valueRow, cfg.NumKVHeads, cfg.KeyDim, cfg.ValueDim)
+	n, err := s.cache.cfg.numTokens(k, v)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,6 +52,17 @@ func (s *Sequence) Append(k, v []float32) error {
 	}
 	s.pages, s.n = pages, s.n+n
 	return nil
+}
+
+// numTokens is how many tokens keys and values are for.
+func (c *Config) numTokens(k, v []float32) (int, error) {
+	keyRow, valueRow := c.NumKVHeads*c.KeyDim, c.NumKVHeads*c.ValueDim
+	n := len(k) / keyRow
+	if len(k)%keyRow != 0 || len(v) != n*valueRow {
+		return 0, fmt.Errorf("%w: k has %d elements and v %d, want n·%d and n·%d, for %d KV heads of key dim %d and value dim %d",
+			attn.ErrShape, len(k), len(v), keyRow, valueRow, c.NumKVHeads, c.KeyDim, c.ValueDim)
+	}
+	return n, nil
 }
 
 // extend returns the page table for n more tokens, with pages taken from the

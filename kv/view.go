@@ -9,21 +9,26 @@ import (
 
 // Offset is where the row of a page, KV head and slot begins in Data, in bytes.
 func (p *Plane) Offset(page PageID, head, slot int) int {
-	return (int(page)*p.PageStride + head*p.HeadStride + slot*p.SlotStride) * (p.Type.Bits() / 8)
+	return (int(page)*p.PageStride + head*p.HeadStride + slot*p.SlotStride) * p.Type.Bits() / 8
 }
 
 // RowBytes is the size of a row.
-func (p *Plane) RowBytes() int { return p.Dim * (p.Type.Bits() / 8) }
+func (p *Plane) RowBytes() int { return p.Type.RowBytes(p.Dim) }
 
-// Row widens the row of a page, KV head and slot to dst [Dim], exactly.
+// Row reads the row of a page, KV head and slot into dst [Dim]: elements widened
+// exactly, or codes times their scales, rounded once.
 func (p *Plane) Row(dst []float32, page PageID, head, slot int) {
 	at := p.Offset(page, head, slot)
 	simd.Widen(dst[:p.Dim], p.Type.elem(), p.Data[at:at+p.RowBytes()])
+	p.Scales.multiply(dst[:p.Dim], page, head, slot)
 }
 
 // fits reports whether the rows of pages up to last lie inside the plane's data,
 // for the given heads and slots a page.
 func (p *Plane) fits(name string, last PageID, heads, slots int) error {
+	if !p.Type.known() {
+		return fmt.Errorf("%w: %s has elements of type %v, which is not known", attn.ErrShape, name, p.Type)
+	}
 	if p.Dim < 1 {
 		return fmt.Errorf("%w: %s has dim %d, want at least 1", attn.ErrShape, name, p.Dim)
 	}
@@ -31,13 +36,25 @@ func (p *Plane) fits(name string, last PageID, heads, slots int) error {
 		return fmt.Errorf("%w: %s has strides %d, %d, %d (page, head, slot), want none below 0",
 			attn.ErrShape, name, p.PageStride, p.HeadStride, p.SlotStride)
 	}
+	if p.Type == I4 && (p.PageStride|p.HeadStride|p.SlotStride)%2 != 0 {
+		return fmt.Errorf("%w: %s has strides %d, %d, %d (page, head, slot), want even ones: rows of %v begin at whole bytes",
+			attn.ErrShape, name, p.PageStride, p.HeadStride, p.SlotStride, p.Type)
+	}
 	end, ok := extent([2]int{int(last), p.PageStride}, [2]int{heads - 1, p.HeadStride}, [2]int{slots - 1, p.SlotStride}, [2]int{p.Dim, 1})
-	have := len(p.Data) / (p.Type.Bits() / 8)
+	have := elements(len(p.Data), p.Type)
 	if !ok || end > have {
 		return fmt.Errorf("%w: %s holds %d elements, too few for page %d of %d heads × %d slots × dim %d",
 			attn.ErrShape, name, have, last, heads, slots, p.Dim)
 	}
-	return nil
+	return p.Scales.fits(name, last, heads, slots, p.Dim)
+}
+
+// elements is how many elements of a type lie in n bytes.
+func elements(n int, t DType) int {
+	if t == I4 {
+		return n * 2
+	}
+	return n / (t.Bits() / 8)
 }
 
 // Validate reports the first thing that would make a kernel read outside the

@@ -1,0 +1,72 @@
+package kv
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/flashdec/flashdec/attn"
+)
+
+// Loss is how far stored keys and values are from the ones that were appended.
+type Loss struct {
+	Keys, Values Deviation
+}
+
+// Deviation is the distance of stored elements from the original ones.
+type Deviation struct {
+	Max, Mean float64 // of |stored − original|, where both are finite
+	NonFinite int     // elements that are NaN, or infinite, on one side only
+}
+
+// Loss compares the sequence's tokens from position first on with the keys [n,
+// NumKVHeads, KeyDim] and values [n, NumKVHeads, ValueDim] that they were
+// appended as. It wraps [attn.ErrShape] or [ErrFreed].
+func (s *Sequence) Loss(first int, k, v []float32) (Loss, error) {
+	cfg := &s.cache.cfg
+	view, err := s.cache.View(s)
+	if err != nil {
+		return Loss{}, err
+	}
+	n, err := cfg.numTokens(k, v)
+	if err != nil {
+		return Loss{}, err
+	}
+	if length := view.Seqs[0].Len; first < 0 || n > length-first {
+		return Loss{}, fmt.Errorf("%w: tokens %d to %d of a sequence of %d", attn.ErrShape, first, first+n, length)
+	}
+	rows := view.Sequence(0)
+	return Loss{
+		deviation(rows.Key, k, first, cfg.NumKVHeads, cfg.KeyDim),
+		deviation(rows.Value, v, first, cfg.NumKVHeads, cfg.ValueDim),
+	}, nil
+}
+
+// deviation compares rows, read from position first on, with the originals.
+func deviation(read func(dst []float32, head, pos int), originals []float32, first, heads, dim int) Deviation {
+	var d Deviation
+	row := make([]float32, dim)
+	n := 0
+	for i := 0; i < len(originals); i += dim {
+		read(row, i/dim%heads, first+i/dim/heads)
+		for j, x := range originals[i : i+dim] {
+			n += d.count(float64(row[j]), float64(x))
+		}
+	}
+	if n > 0 {
+		d.Mean /= float64(n)
+	}
+	return d
+}
+
+// count takes in an element, and is 1 if it has a distance. Mean is a sum so far.
+func (d *Deviation) count(stored, original float64) int {
+	switch off := math.Abs(stored - original); {
+	case off <= math.MaxFloat64:
+		d.Max = max(d.Max, off)
+		d.Mean += off
+		return 1
+	case stored != original && (stored == stored || original == original):
+		d.NonFinite++
+	}
+	return 0
+}
