@@ -8,6 +8,7 @@
 //	kernels.go which kernels they call
 //	gather.go  where the rows of a tile lie
 //	tile.go    one tile: which rows see which of its keys
+//	scale.go   the scales of quantised keys and values
 //	score.go   the score rules
 //	merge.go   chunks into items, items into units, units into results
 //	states.go  where states wait in between

@@ -40,12 +40,13 @@ type worker struct {
 	fetch bool // nobody has fetched ahead for this tile yet
 
 	// Buffers, for as many rows as the largest tile of the launch has.
-	q        []float32 // [rows, KeyDim] times the scale
+	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
 	s        []float32 // [rows, TileKeys] scores, then weights
 	m        []float32 // [rows] this and the next two: the running chunk
 	l        []float32 // [rows]
 	alpha    []float32 // [rows]
-	o        []float32 // [rows, ValueDim] numerators
+	o        []float32 // [rows, ValueDim] numerators, in units
+	unit     float32   // see lift
 	tiles    [2]tile   // this tile, and the next
 	visible  tile      // keys of this tile that a mask leaves
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
@@ -95,7 +96,7 @@ func (w *worker) begin(query, n int) {
 	first := w.job.place(w.item.Seq, query, w.item.Head)
 	for i := range n {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
-		w.score.scaled(w.q[i*len(from):][:len(from)], from)
+		w.scaledQueries(w.q[i*len(from):][:len(from)], from)
 	}
 }
 
@@ -121,6 +122,7 @@ func (w *worker) chunk(lo, hi int) bool {
 		w.m[r], w.l[r] = float32(negInf), 0
 	}
 	w.score.lo, w.score.hi = lo, hi
+	w.unit = w.firstUnit()
 	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
 	for lo < hi {
 		if w.job.cancelled() {
@@ -146,7 +148,9 @@ func (w *worker) endChunk() {
 		if w.l[r] == 0 {
 			continue // no key: an empty state's o is never read
 		}
-		divide(w.chunks.o[i*dim:][:dim], w.o[r*dim:][:dim], w.l[r])
+		o := w.chunks.o[i*dim:][:dim]
+		divide(o, w.o[r*dim:][:dim], w.l[r])
+		w.scaleAverage(o)
 	}
 	if w.finished++; w.finished == chunksPerMerge {
 		w.fold()

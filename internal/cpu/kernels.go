@@ -51,6 +51,14 @@ func elem(t kv.DType) (simd.Elem, error) {
 		return simd.F16, nil
 	case kv.BF16:
 		return simd.BF16, nil
+	case kv.F8E4M3:
+		return simd.E4M3, nil
+	case kv.F8E5M2:
+		return simd.E5M2, nil
+	case kv.I8:
+		return simd.I8, nil
+	case kv.I4:
+		return simd.I4, nil
 	}
 	return 0, fmt.Errorf("cpu: %w: no kernel for elements of type %v", attn.ErrOption, t)
 }

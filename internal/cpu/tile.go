@@ -6,6 +6,7 @@ import "github.com/flashdec/flashdec/internal/simd"
 // Queries that see the same of them are neighbours, and go together.
 func (w *worker) tile(lo, hi int) {
 	w.fetch = true
+	w.comeDown(w.tiles[0].vScale)
 	group := w.group()
 	n := w.rows / group
 	for i := 0; i < n; {
@@ -66,6 +67,7 @@ func (w *worker) attend(first, rows int, t tile) {
 	thisV, nextK := w.ahead()
 	s := w.s[:rows*simd.TileKeys]
 	w.job.kernels.scores(s, simd.TileKeys, w.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, thisV)
+	scaleScores(s, rows, t.kScale)
 	if !w.score.plain() {
 		for r := range rows {
 			w.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)
@@ -73,6 +75,7 @@ func (w *worker) attend(first, rows int, t tile) {
 	}
 	alpha := w.alpha[:rows]
 	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), w.m[first:], w.l[first:], alpha)
+	scaleWeights(s, rows, t.vScale, w.unit)
 	o := w.o[first*shape.ValueDim:]
 	if hidden { // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(w.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, nextK)

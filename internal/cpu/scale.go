@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/flashdec/flashdec/internal/simd"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// Kernels multiply the codes of quantised types. Scales come in beside them:
+//
+//	of keys    tensor, head, channel    into q
+//	           token                    into q·k, before softcap and bias
+//	of values  token                    into the weights, once l has their sum
+//	           tensor, head             into a chunk's averages
+
+// scaledQueries is dst = q·scale, times the scales that the item's keys share. In
+// float64 neither a large q nor a tiny scale leaves the range in between.
+func (w *worker) scaledQueries(dst, q []float32) {
+	k := &w.job.launch.KV.K
+	if k.Scales.Kind == kv.NoScales || k.Scales.Kind == kv.TokenScale {
+		w.score.scaled(dst, q)
+		return
+	}
+	for i, x := range q {
+		shared := k.Scales.Shared(w.item.Head, i%k.Dim, k.Dim)
+		dst[i] = float32(float64(x) * float64(w.score.scale) * float64(shared))
+	}
+}
+
+// tokenScales fills dst with the scales of the tokens of a page from a slot on.
+func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
+	at := s.Offset(page, head, slot)
+	for i := range dst {
+		x := s.Values[at]
+		dst[i] = x + (x - x) // an infinite scale is NaN
+		at += s.SlotStride
+	}
+}
+
+// scaleScores multiplies rows of q·k with the scales of their keys, if any.
+func scaleScores(s []float32, rows int, scales []float32) {
+	for r := range rows {
+		for j, x := range scales {
+			s[r*simd.TileKeys+j] *= x
+		}
+	}
+}
+
+// scaleWeights multiplies rows of weights with the scales of their values, if
+// any, and with unit. A hidden key's weight, −0, stays what it is, and no other
+// becomes −0.
+func scaleWeights(p []float32, rows int, scales []float32, unit float32) {
+	for r := range rows {
+		row := p[r*simd.TileKeys:][:len(scales)]
+		for j, x := range scales {
+			if math.Float32bits(row[j]) == negZero {
+				continue
+			}
+			if row[j] *= x * unit; row[j] == 0 {
+				row[j] = 0 // not −0
+			}
+		}
+	}
+}
+
+// negZero is the weight of a hidden key.
+const negZero = 1 << 31
+
+// A weight times a tiny scale would lose its digits among the subnormals. So sums
+// of a chunk begin in a unit that lifts them, and come down once a scale is large
+// enough for what is lost beside it not to matter.
+const (
+	lift      = 0x1p96
+	liftBelow = 0x1p-32 // lifted, codes times scales are below 2⁸⁰, so a sum does not overflow
+)
+
+// firstUnit is the unit in which a chunk's sums begin.
+func (w *worker) firstUnit() float32 {
+	if w.job.launch.KV.V.Scales.Kind == kv.TokenScale {
+		return lift
+	}
+	return 1
+}
+
+// comeDown ends the lift if a scale of the tile's values wants it.
+func (w *worker) comeDown(scales []float32) {
+	if w.unit == 1 {
+		return
+	}
+	for _, x := range scales {
+		if x >= liftBelow || x <= -liftBelow {
+			w.unit = 1
+			multiply(w.o[:w.rows*w.chunks.dim], 1/float32(lift))
+			return
+		}
+	}
+}
+
+// scaleAverage takes a chunk's average to values.
+func (w *worker) scaleAverage(o []float32) {
+	x := w.job.launch.KV.V.Scales.Shared(w.item.Head, 0, len(o)) / w.unit
+	if x != 1 {
+		multiply(o, x)
+	}
+}
+
+// multiply is o = o·x.
+func multiply(o []float32, x float32) {
+	for d := range o {
+		o[d] *= x
+	}
+}
