@@ -78,8 +78,9 @@ func (j *job) leave() {
 }
 
 // helperWork is how much work, in multiply-adds, makes a helper worth waking:
-// some ten microseconds of it, a few times what the waking takes.
-const helperWork = 1 << 20
+// some 50 microseconds of it at the fastest level, several times what the waking
+// takes. BenchmarkDecode at 1024 keys shows the border.
+const helperWork = 1 << 21
 
 // helpers is how many workers the launch is worth, the caller not counted: one
 // for each full perHelper of its work, as far as there are items.
