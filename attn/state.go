@@ -22,9 +22,14 @@ func Empty[F Float](valueDim int) State[F] {
 }
 
 // SinkState returns the state of a learned sink: one exp(sink) in the
-// denominator and no value. Merge it exactly once, last.
+// denominator and no value. Merge it exactly once, last. A sink of −Inf is the
+// empty state; one of +Inf makes the row NaN, as a score of +Inf does.
 func SinkState[F Float](sink float32) State[F] {
-	return State[F]{M: float64(sink), L: 1}
+	m := float64(sink)
+	if math.IsInf(m, -1) {
+		return State[F]{M: m}
+	}
+	return State[F]{M: m, L: math.Exp(m - m)}
 }
 
 // Empty reports whether the state holds no keys.

@@ -249,6 +249,9 @@ func TestSink(t *testing.T) {
 		t.Errorf("sink -Inf gives %v, want %v", got, s)
 	}
 	alone := merge(attn.Empty[float64](3), attn.SinkState[float64](5))
+	if lse := merge(attn.Empty[float64](3), attn.SinkState[float64](float32(math.Inf(1)))); !math.IsNaN(float64(lse.LSE())) {
+		t.Errorf("a sink of +Inf alone gives %v, want NaN as in the direct form", lse)
+	}
 	if alone.LSE() != 5 || alone.O[0] != 0 {
 		t.Errorf("a sink without keys gives %v, want LSE 5 and zeros", alone)
 	}
