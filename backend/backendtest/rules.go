@@ -110,7 +110,7 @@ func (c *config) ruleLongSlopes(t *testing.T, b backend.Backend) {
 func (c *config) ruleSinks(t *testing.T, b backend.Backend) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for _, sink := range []float32{-inf, -10, 0, 10, 500, inf, nan} {
-		cs := small(300, 1)
+		cs := small(300, 1, 0)
 		cs.Name = fmt.Sprintf("sink %v", sink)
 		cs.Options.Sinks = []float32{sink, 1, -inf, sink}
 		c.verify(t, b, cs)
