@@ -13,7 +13,7 @@ import (
 )
 
 // tolerance is how far an output may be from the float64 direct softmax,
-// relative to the largest |v|. A log-sum-exp has [attn.LSELimit] and
+// relative to the largest |v|. (Of quantised types, v is what is stored.) A log-sum-exp has [attn.LSELimit] and
 // [attn.LSERelative] whatever the type.
 type tolerance struct {
 	absolute float64
@@ -29,6 +29,11 @@ var tolerances = map[kv.DType]tolerance{
 	kv.F32:  {attn.OutLimit, 0},
 	kv.F16:  {attn.OutLimit, 0},
 	kv.BF16: {attn.OutLimit, 0},
+
+	kv.F8E4M3: {attn.OutLimit, 0},
+	kv.F8E5M2: {attn.OutLimit, 0},
+	kv.I8:     {attn.OutLimit, 0},
+	kv.I4:     {attn.OutLimit, 0},
 }
 
 // roundedTolerances is the table of backends that round weights to the values'

@@ -58,6 +58,15 @@ func (s *Step) fillQ() {
 // buildView makes planes full of poison, and page tables.
 func (s *Step) buildView() {
 	c := s.Case
+	s.buildTables()
+	s.View.K = c.plane(c.KType, c.Shape.KeyDim)
+	s.View.V = c.plane(c.VType, c.Shape.ValueDim)
+	s.allocate()
+}
+
+// buildTables makes page tables of pages in a random order.
+func (s *Step) buildTables() {
+	c := s.Case
 	v := &s.View
 	v.NumKVHeads, v.PageSize = c.Shape.NumKVHeads, c.pageSize()
 	used := 0
@@ -65,9 +74,6 @@ func (s *Step) buildView() {
 		used += (n + v.PageSize - 1) / v.PageSize
 	}
 	v.NumPages = used + sparePages
-	v.K = c.plane(c.KType, c.Shape.KeyDim)
-	v.V = c.plane(c.VType, c.Shape.ValueDim)
-	s.allocate()
 	order := rand.New(rand.NewPCG(c.PageSeed, 1)).Perm(v.NumPages)
 	for _, n := range c.Lens {
 		pages := (n + v.PageSize - 1) / v.PageSize

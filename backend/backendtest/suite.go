@@ -12,6 +12,7 @@ type config struct {
 	openThreads   func(testing.TB, int) backend.Backend
 	roundsWeights bool
 	sparse        bool
+	plainTypes    bool
 }
 
 // Option changes what the suite asks of a backend.
@@ -30,6 +31,10 @@ func WithThreads(open func(tb testing.TB, threads int) backend.Backend) Option {
 // ReadsInPlace is for a backend that reads a view's memory where it lies, so that
 // it can be given many gigabytes of address space of which it needs little.
 func ReadsInPlace() Option { return func(c *config) { c.sparse = true } }
+
+// WithoutQuantised is for a backend that takes no quantised types. It has to
+// refuse them.
+func WithoutQuantised() Option { return func(c *config) { c.plainTypes = true } }
 
 // test is one test of the suite, on a backend that others use, too.
 type test struct {
@@ -55,6 +60,7 @@ func Run(t *testing.T, open func(testing.TB) backend.Backend, opts ...Option) {
 		{"Numbers", numbers},
 		{"Law", laws},
 		{"Bits", bits},
+		{"Quantised", c.quantised()},
 		{"Life", lives},
 	} {
 		t.Run(group.name, func(t *testing.T) {
