@@ -140,7 +140,7 @@ func (c *config) limit(s *Step, i int) float64 {
 		table = roundedTolerances
 	}
 	t := table[s.Case.VType]
-	limit := t.absolute * s.maxV[i]
+	limit := t.absolute*s.maxV[i] + math.SmallestNonzeroFloat32 // nearer no float32 may be
 	if t.lowPrecision > 0 {
 		limit += t.lowPrecision * lowPrecisionError(s, i)
 	}
