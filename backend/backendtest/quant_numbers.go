@@ -10,6 +10,8 @@ import (
 
 var quantNumbers = []test{
 	{"LargeQueriesTimesScales", (*config).quantLargeQuery},
+	{"HugeQueriesTimesTinyScales", (*config).quantHugeQuery},
+	{"LargeValues", (*config).quantLargeValues},
 	{"ZeroScalesGiveZeros", (*config).quantZeros},
 	{"SubnormalScales", (*config).quantSubnormal},
 	{"NaNScales", (*config).quantNaNScales},
@@ -40,15 +42,48 @@ func (c *config) quantLargeQuery(t *testing.T, b backend.Backend) {
 				return plainScale(what, t, of, random)
 			}
 			c.verifyQuant(t, b, q)
-			// In the range of float32, though not before the scale has come in.
+		}
+	}
+}
+
+// quantHugeQuery: scores near 10, of a query near float32's largest number, and
+// a scale so small that its product with the softmax scale alone is a subnormal.
+func (c *config) quantHugeQuery(t *testing.T, b backend.Backend) {
+	for _, dtype := range quantTypes {
+		for _, kind := range []kv.ScaleKind{kv.TensorScale, kv.HeadScale, kv.ChannelScale} {
+			q := quantSmall(dtype, kind, kv.TensorScale, 40)
 			q.Query = func(dst []float32, _, _, _ int) { fillWith(dst, 2e38) }
+			q.number = func(what byte, dst []float32, _, _, pos int) {
+				if what == 'k' {
+					clear(dst)
+					dst[pos%7] = largest(dtype) * float32(pos%2)
+				}
+			}
 			q.scale = func(what byte, t kv.DType, of scaleOf, random uint64) float32 {
 				if what == 'k' {
-					return 1e-38
+					return plainScale(what, t, of, random) * 2e-37
 				}
 				return plainScale(what, t, of, random)
 			}
 			c.verifyQuant(t, b, q)
+		}
+	}
+}
+
+// quantLargeValues: values far above 1, of one sign.
+func (c *config) quantLargeValues(t *testing.T, b backend.Backend) {
+	for _, dtype := range quantTypes {
+		for _, kind := range valueKinds[1:] {
+			for _, factor := range []float32{1e32, -1e32} {
+				q := quantSmall(dtype, kv.TokenScale, kind, 200, 3)
+				q.scale = func(what byte, t kv.DType, of scaleOf, random uint64) float32 {
+					if what == 'v' {
+						return plainScale(what, t, of, random) * factor
+					}
+					return plainScale(what, t, of, random)
+				}
+				c.verifyQuant(t, b, q)
+			}
 		}
 	}
 }
