@@ -44,6 +44,7 @@ type commands struct {
 	Verify  verifyCmd  `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
 	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
 	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
+	Bench   benchCmd   `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
 	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 
@@ -95,7 +96,7 @@ func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
 		kong.Writers(t.out, t.errs),
 		kong.Exit(func(int) { panic(exitRequest{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Vars{"backends": backendNames(), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
+		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(t),
 	)
