@@ -8,6 +8,7 @@ import (
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/kv"
 )
 
 // opener makes one kind of backend.
@@ -57,13 +58,18 @@ const maxThreads = 4096
 type engineFlags struct {
 	Backend   string `help:"Where to compute: ${enum}." enum:"${backends}" default:"auto"`
 	PageSize  int    `help:"Copy keys and values into a paged cache of N slots a page. Without it they are used where they lie." placeholder:"N"`
-	KVDType   string `name:"kv-dtype" help:"Store keys and values as T: f32, f16 or bf16. Without it, as the file does." placeholder:"T" enum:",f32,f16,bf16" default:""`
+	KVDType   string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head. Without it, as the file does." placeholder:"T"`
 	Threads   int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Invariant bool   `help:"Make a sequence's bits independent of its batch and of the number of threads."`
 }
 
 // Validate is called by kong once the flags are read.
 func (f *engineFlags) Validate() error {
+	if f.KVDType != "" {
+		if _, err := kv.ParseDType(f.KVDType); err != nil {
+			return fmt.Errorf("--kv-dtype: %w", err)
+		}
+	}
 	if f.PageSize < 0 {
 		return fmt.Errorf("--page-size is %d, want at least 1, or 0 for no pages", f.PageSize)
 	}

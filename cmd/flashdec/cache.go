@@ -46,12 +46,8 @@ func typesFor(c *decodeCase, name string) ([2]kv.DType, error) {
 	if name == "" {
 		return [2]kv.DType{storedAs(c.k), storedAs(c.v)}, nil
 	}
-	for _, t := range []kv.DType{kv.F32, kv.F16, kv.BF16} {
-		if t.String() == name {
-			return [2]kv.DType{t, t}, nil
-		}
-	}
-	return [2]kv.DType{}, fmt.Errorf("--kv-dtype is %q, want f32, f16 or bf16", name)
+	t, err := kv.ParseDType(name)
+	return [2]kv.DType{t, t}, err
 }
 
 // pagedCache copies a case into pages.

@@ -108,7 +108,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"verify"}, []string{"<file|dir>"}},
 		{[]string{"run", layer, "--frobnicate"}, []string{"--frobnicate"}},
 		{[]string{"run", layer, "--backend", "abacus"}, []string{"--backend", "abacus", "cpu"}},
-		{[]string{"run", layer, "--kv-dtype", "f8"}, []string{"--kv-dtype", "f8", "bf16"}},
+		{[]string{"run", layer, "--kv-dtype", "f8"}, []string{"--kv-dtype", `"f8"`, "bf16"}},
 		{[]string{"run", layer, "--page-size=-1"}, []string{"--page-size", "-1"}},
 		{[]string{"run", layer, "--threads=-1"}, []string{"--threads", "-1"}},
 		{[]string{"run", layer, "--threads=100000"}, []string{"--threads", "100000", "4096"}},
