@@ -154,6 +154,18 @@ func (cc *caseCache) types() string {
 	return k + "/" + v
 }
 
+// bytes is the size of a case's keys and values as stored, their scales included.
+func (cc *caseCache) bytes(c *decodeCase) int {
+	row := 0
+	for _, p := range []*kv.Plane{&cc.view.K, &cc.view.V} {
+		row += p.RowBytes()
+		if p.Scales.Kind == kv.TokenScale {
+			row += 4
+		}
+	}
+	return c.totalKeys() * c.shape.NumKVHeads * row
+}
+
 func (cc *caseCache) close() error {
 	if cc.cache == nil {
 		return nil

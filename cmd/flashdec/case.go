@@ -55,11 +55,16 @@ func (c *decodeCase) close() error { return c.file.Close() }
 // kvBytes is the size of the keys and values that the sequences really have, as
 // they lie in the file.
 func (c *decodeCase) kvBytes() int {
+	return c.totalKeys() * c.shape.NumKVHeads * (c.rowsOf(c.k).size + c.rowsOf(c.v).size)
+}
+
+// totalKeys is how many keys all sequences have together.
+func (c *decodeCase) totalKeys() int {
 	keys := 0
 	for _, n := range c.lens {
 		keys += n
 	}
-	return keys * c.shape.NumKVHeads * (c.rowsOf(c.k).size + c.rowsOf(c.v).size)
+	return keys
 }
 
 // title says in a few lines what the case is.

@@ -122,7 +122,10 @@ type distances struct {
 func (j judgement) distances() distances {
 	d := distances{MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.Limit, NonFinite: j.direct.NonFinite}
 	if j.file != nil {
-		d.AnswerErr, d.AnswerLSEErr, d.AnswerLimit = &j.file.Err, &j.file.LSEErr, &j.file.Limit
+		d.AnswerErr, d.AnswerLSEErr = &j.file.Err, &j.file.LSEErr
+		if !j.lossy { // else the answer is no judge
+			d.AnswerLimit = &j.file.Limit
+		}
 		d.NonFinite += j.file.NonFinite
 	}
 	return d
@@ -230,7 +233,11 @@ func (d distances) print(t *terminal) {
 	if d.NonFinite > 0 {
 		t.printf("        %s NaN or infinite on one side only\n", count(d.NonFinite, "element"))
 	}
-	if d.AnswerErr != nil {
+	switch {
+	case d.AnswerErr == nil:
+	case d.AnswerLimit == nil:
+		t.printf("answer  %.2g from the file's own out, which was computed from other keys and values\n", *d.AnswerErr)
+	default:
 		t.printf("answer  %.2g from the file's own out, limit %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, mark(*d.AnswerErr <= *d.AnswerLimit))
 	}
 }

@@ -37,6 +37,7 @@ type runReport struct {
 	Threads  int     `json:"threads"`
 	KVDType  string  `json:"kv_dtype"`
 	PageSize int     `json:"page_size"` // 0: used in place
+	KVBytes  int     `json:"kv_bytes"`  // as stored
 	Splits   int     `json:"splits"`    // the most of any unit
 	Units    int     `json:"units"`
 	Items    int     `json:"items"`
@@ -107,7 +108,7 @@ func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
 	info, p := d.engine.Info(), got.step.Plan()
 	return &runReport{
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info, cmd.threads()),
-		KVDType: d.cache.types(), PageSize: d.cache.pageSize,
+		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
 		Splits: got.mostSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 	}
 }
@@ -154,10 +155,10 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		device = ", " + device
 	}
 	t.printf("ran     %s%s, %s, %s kernels\n", r.Backend, device, count(r.Threads, "thread"), r.Kernel)
-	t.printf("cache   %s\n", r.cacheLine(c))
+	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.Reason, 8))
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
-		duration(r.Seconds), byteCount(int(float64(c.kvBytes())/max(r.Seconds, 1e-9))), duration(r.First))
+		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
 	r.distances.print(t)
 	if r.Unconverted != nil {
 		t.printf("stored  %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)
@@ -168,10 +169,10 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	printAttention(t, c, r.Attention)
 }
 
-func (r *runReport) cacheLine(c *decodeCase) string {
+func (r *runReport) cacheLine() string {
 	where := fmt.Sprintf("copied into pages of %s", count(r.PageSize, "key"))
 	if r.PageSize == 0 {
 		where = "used in place"
 	}
-	return fmt.Sprintf("%s %s, %s", byteCount(c.kvBytes()), r.KVDType, where)
+	return fmt.Sprintf("%s %s, %s", byteCount(r.KVBytes), r.KVDType, where)
 }
