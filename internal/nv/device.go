@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"unsafe"
 )
 
 // Attribute is a CUdevice_attribute.
@@ -27,7 +28,7 @@ type Device struct {
 // DeviceCount is the number of GPUs.
 func (d *Driver) DeviceCount() (int, error) {
 	var n int32
-	err := d.call(fnDeviceGetCount, ptr(&n))
+	err := d.call(fnDeviceGetCount, uintptr(unsafe.Pointer(&n)))
 	return int(n), err
 }
 
@@ -42,14 +43,14 @@ func (d *Driver) Device(ordinal int) (Device, error) {
 		return Device{}, fmt.Errorf("%w: asked for device %d, the driver has %d", ErrNoGPU, ordinal, n)
 	}
 	dev := Device{driver: d}
-	err = d.call(fnDeviceGet, ptr(&dev.handle), uintptr(ordinal))
+	err = d.call(fnDeviceGet, uintptr(unsafe.Pointer(&dev.handle)), uintptr(ordinal))
 	return dev, err
 }
 
 // Name is the GPU's own name.
 func (d Device) Name() (string, error) {
 	var buf [256]byte
-	if err := d.driver.call(fnDeviceGetName, ptr(&buf[0]), uintptr(len(buf)), uintptr(d.handle)); err != nil {
+	if err := d.driver.call(fnDeviceGetName, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), uintptr(d.handle)); err != nil {
 		return "", err
 	}
 	name, _, _ := bytes.Cut(buf[:], []byte{0})
@@ -59,7 +60,7 @@ func (d Device) Name() (string, error) {
 // Attribute is one number about the GPU.
 func (d Device) Attribute(a Attribute) (int, error) {
 	var v int32
-	err := d.driver.call(fnDeviceGetAttribute, ptr(&v), uintptr(a), uintptr(d.handle))
+	err := d.driver.call(fnDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(d.handle))
 	return int(v), err
 }
 
@@ -74,7 +75,7 @@ type Context struct {
 // Retain opens the device's primary context.
 func (d Device) Retain() (*Context, error) {
 	c := &Context{driver: d.driver, device: d}
-	if err := d.driver.call(fnDevicePrimaryCtxRetain, ptr(&c.handle), uintptr(d.handle)); err != nil {
+	if err := d.driver.call(fnDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c.handle)), uintptr(d.handle)); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
@@ -43,7 +44,8 @@ func load(path string) (*Driver, error) {
 }
 
 // call calls a driver function and turns a result other than CUDA_SUCCESS into
-// an [*Error].
+// an [*Error]. A pointer must become a uintptr in the argument list itself: that
+// is what keeps its target alive and on the heap during the call.
 //
 //go:uintptrescapes
 func (d *Driver) call(f funcID, args ...uintptr) error {
@@ -57,6 +59,6 @@ func (d *Driver) call(f funcID, args ...uintptr) error {
 // Version is the newest CUDA version that the driver supports, such as 13000.
 func (d *Driver) Version() (int, error) {
 	var v int32
-	err := d.call(fnDriverGetVersion, ptr(&v))
+	err := d.call(fnDriverGetVersion, uintptr(unsafe.Pointer(&v)))
 	return int(v), err
 }

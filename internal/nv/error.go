@@ -48,7 +48,7 @@ func (d *Driver) failure(f funcID, code Result) error {
 // text asks the driver for a name or description of an error code.
 func (d *Driver) text(f funcID, code Result, otherwise string) string {
 	var s *byte // static text in the driver
-	r, _, _ := purego.SyscallN(d.fn[f], uintptr(code), ptr(&s))
+	r, _, _ := purego.SyscallN(d.fn[f], uintptr(code), uintptr(unsafe.Pointer(&s)))
 	if Result(uint32(r)) != success || s == nil {
 		return otherwise
 	}

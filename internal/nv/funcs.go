@@ -1,7 +1,5 @@
 package nv
 
-import "unsafe"
-
 // funcID numbers the driver's functions in use.
 type funcID int
 
@@ -99,7 +97,3 @@ var names = [numFuncs]string{
 	fnGraphDestroy:            "cuGraphDestroy",
 	fnGraphExecDestroy:        "cuGraphExecDestroy",
 }
-
-// ptr is p for the driver. Use it only inside the argument list of a call, which
-// keeps what it points to alive and in place.
-func ptr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }

@@ -1,5 +1,7 @@
 package nv
 
+import "unsafe"
+
 // captureThreadLocal is CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may
 // go on using the driver.
 const captureThreadLocal = 1
@@ -20,14 +22,14 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 	}
 	g := &Graph{ctx: s.ctx}
 	err := f()
-	if endErr := d.call(fnStreamEndCapture, s.handle, ptr(&g.handle)); err == nil {
+	if endErr := d.call(fnStreamEndCapture, s.handle, uintptr(unsafe.Pointer(&g.handle))); err == nil {
 		err = endErr
 	}
 	if err != nil {
 		g.destroyGraph()
 		return nil, err
 	}
-	if err := d.call(fnGraphInstantiate, ptr(&g.exec), g.handle, 0); err != nil {
+	if err := d.call(fnGraphInstantiate, uintptr(unsafe.Pointer(&g.exec)), g.handle, 0); err != nil {
 		g.destroyGraph()
 		return nil, err
 	}

@@ -11,7 +11,7 @@ type Pointer uint64
 // MemInfo is the free and the total device memory, in bytes.
 func (c *Context) MemInfo() (free, total uint64, err error) {
 	var f, t uintptr
-	err = c.driver.call(fnMemGetInfo, ptr(&f), ptr(&t))
+	err = c.driver.call(fnMemGetInfo, uintptr(unsafe.Pointer(&f)), uintptr(unsafe.Pointer(&t)))
 	return uint64(f), uint64(t), err
 }
 
@@ -19,7 +19,7 @@ func (c *Context) MemInfo() (free, total uint64, err error) {
 // little, the error says what was asked and what is free.
 func (c *Context) Alloc(bytes int) (Pointer, error) {
 	var p Pointer
-	err := c.driver.call(fnMemAlloc, ptr(&p), uintptr(bytes))
+	err := c.driver.call(fnMemAlloc, uintptr(unsafe.Pointer(&p)), uintptr(bytes))
 	if !Is(err, OutOfMemory) {
 		return p, err
 	}
@@ -44,7 +44,7 @@ func Upload[T any](s *Stream, dst Pointer, src []T) error {
 	if len(src) == 0 {
 		return nil
 	}
-	return s.ctx.driver.call(fnMemcpyHtoDAsync, uintptr(dst), ptr(&src[0]), size(src), s.handle)
+	return s.ctx.driver.call(fnMemcpyHtoDAsync, uintptr(dst), uintptr(unsafe.Pointer(&src[0])), size(src), s.handle)
 }
 
 // Download copies from the device to dst and waits until it is there.
@@ -52,7 +52,7 @@ func Download[T any](s *Stream, dst []T, src Pointer) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	err := s.ctx.driver.call(fnMemcpyDtoHAsync, ptr(&dst[0]), uintptr(src), size(dst), s.handle)
+	err := s.ctx.driver.call(fnMemcpyDtoHAsync, uintptr(unsafe.Pointer(&dst[0])), uintptr(src), size(dst), s.handle)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type Module struct {
 // LoadModule loads a cubin, or PTX that ends with a NUL byte.
 func (c *Context) LoadModule(image []byte) (*Module, error) {
 	m := &Module{ctx: c}
-	if err := c.driver.call(fnModuleLoadData, ptr(&m.handle), ptr(&image[0])); err != nil {
+	if err := c.driver.call(fnModuleLoadData, uintptr(unsafe.Pointer(&m.handle)), uintptr(unsafe.Pointer(&image[0]))); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -33,7 +33,7 @@ type Function struct {
 func (m *Module) Function(name string) (*Function, error) {
 	f := &Function{ctx: m.ctx}
 	symbol := append([]byte(name), 0)
-	if err := m.ctx.driver.call(fnModuleGetFunction, ptr(&f.handle), m.handle, ptr(&symbol[0])); err != nil {
+	if err := m.ctx.driver.call(fnModuleGetFunction, uintptr(unsafe.Pointer(&f.handle)), m.handle, uintptr(unsafe.Pointer(&symbol[0]))); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -52,7 +52,7 @@ const (
 // Attribute is one number about the kernel.
 func (f *Function) Attribute(a FunctionAttribute) (int, error) {
 	var v int32
-	err := f.ctx.driver.call(fnFuncGetAttribute, ptr(&v), uintptr(a), f.handle)
+	err := f.ctx.driver.call(fnFuncGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), f.handle)
 	return int(v), err
 }
 
@@ -64,7 +64,7 @@ func (f *Function) SetAttribute(a FunctionAttribute, value int) error {
 // Occupancy is how many blocks of the given size run on a multiprocessor at once.
 func (f *Function) Occupancy(threads, sharedBytes int) (int, error) {
 	var n int32
-	err := f.ctx.driver.call(fnOccupancy, ptr(&n), f.handle, uintptr(threads), uintptr(sharedBytes))
+	err := f.ctx.driver.call(fnOccupancy, uintptr(unsafe.Pointer(&n)), f.handle, uintptr(threads), uintptr(sharedBytes))
 	return int(n), err
 }
 
@@ -121,5 +121,5 @@ func (f *Function) Launch(s *Stream, geometry Launch, params unsafe.Pointer) err
 	}
 	pin.Pin(params)
 	args := &[1]unsafe.Pointer{params}
-	return f.ctx.driver.call(fnLaunchKernelEx, ptr(config), f.handle, ptr(args), 0)
+	return f.ctx.driver.call(fnLaunchKernelEx, uintptr(unsafe.Pointer(config)), f.handle, uintptr(unsafe.Pointer(args)), 0)
 }

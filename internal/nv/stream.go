@@ -1,5 +1,7 @@
 package nv
 
+import "unsafe"
+
 // Stream is a queue of device work.
 type Stream struct {
 	ctx    *Context
@@ -12,7 +14,7 @@ const nonBlocking = 1
 // NewStream makes a stream.
 func (c *Context) NewStream() (*Stream, error) {
 	s := &Stream{ctx: c}
-	if err := c.driver.call(fnStreamCreate, ptr(&s.handle), nonBlocking); err != nil {
+	if err := c.driver.call(fnStreamCreate, uintptr(unsafe.Pointer(&s.handle)), nonBlocking); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -53,7 +55,7 @@ type Event struct {
 // NewEvent makes an event that keeps the time.
 func (c *Context) NewEvent() (*Event, error) {
 	e := &Event{ctx: c}
-	if err := c.driver.call(fnEventCreate, ptr(&e.handle), 0); err != nil {
+	if err := c.driver.call(fnEventCreate, uintptr(unsafe.Pointer(&e.handle)), 0); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -73,6 +75,6 @@ func (e *Event) Synchronize() error { return e.ctx.driver.call(fnEventSynchroniz
 // Since is the time from an earlier event to e, in milliseconds.
 func (e *Event) Since(earlier *Event) (float32, error) {
 	var ms float32
-	err := e.ctx.driver.call(fnEventElapsedTime, ptr(&ms), earlier.handle, e.handle)
+	err := e.ctx.driver.call(fnEventElapsedTime, uintptr(unsafe.Pointer(&ms)), earlier.handle, e.handle)
 	return ms, err
 }

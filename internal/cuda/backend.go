@@ -1,0 +1,235 @@
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/cuda/build"
+	"github.com/flashdec/flashdec/internal/nv"
+	"github.com/flashdec/flashdec/kv"
+)
+
+var errClosed = fmt.Errorf("cuda: %w", backend.ErrClosed)
+
+// Config says how to open a backend. The zero value is the first GPU.
+type Config struct {
+	Device int // ordinal
+}
+
+// Backend computes on one GPU. It implements [backend.Backend].
+type Backend struct {
+	ctx             *nv.Context
+	name            string
+	target          build.Target
+	multiprocessors int
+	sharedLimit     int // of a block, dynamic
+
+	mu      sync.Mutex // held over every use of what follows
+	closed  bool
+	module  *nv.Module
+	stream  *nv.Stream
+	kernels map[variant]*kernel
+	tuning  tuning
+}
+
+// Open opens a GPU. Where there is none, the error wraps [nv.ErrNoGPU] and says
+// what is missing.
+func Open(c Config) (*Backend, error) {
+	driver, err := nv.Open()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := driver.Device(c.Device)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{kernels: map[variant]*kernel{}}
+	if err := b.describe(dev); err != nil {
+		return nil, err
+	}
+	if b.ctx, err = dev.Retain(); err != nil {
+		return nil, err
+	}
+	if err := b.ctx.Do(b.start); err != nil {
+		return nil, errors.Join(err, b.ctx.Release())
+	}
+	return b, nil
+}
+
+// staticShared is above what the kernels declare statically: 8.1 KB.
+const staticShared = 9 << 10
+
+func (b *Backend) describe(dev nv.Device) error {
+	var err error
+	if b.name, err = dev.Name(); err != nil {
+		return err
+	}
+	var major, minor int
+	for _, a := range []struct {
+		value *int
+		which nv.Attribute
+	}{
+		{&major, nv.ComputeCapabilityMajor}, {&minor, nv.ComputeCapabilityMinor},
+		{&b.multiprocessors, nv.MultiprocessorCount}, {&b.sharedLimit, nv.MaxSharedMemoryPerBlock},
+	} {
+		if *a.value, err = dev.Attribute(a.which); err != nil {
+			return err
+		}
+	}
+	if major < 8 {
+		return fmt.Errorf("%w: %s has compute capability %d.%d, want 8.0 or newer", nv.ErrNoGPU, b.name, major, minor)
+	}
+	b.sharedLimit -= staticShared
+	b.target = build.For(major, minor)
+	b.tuning = tuningFor(b.sharedLimit)
+	return nil
+}
+
+// tuningFor is the geometry for a limit of shared memory: two blocks of four
+// warps a multiprocessor, or one where a multiprocessor has 100 KB.
+func tuningFor(sharedLimit int) tuning {
+	return tuning{warps: 4, sharedBytes: min(sharedLimit, 96<<10)}
+}
+
+// start loads the kernels' module and makes the stream.
+func (b *Backend) start() error {
+	image, err := unpack(b.target.File)
+	if err != nil {
+		return err
+	}
+	if b.target.Major == 0 {
+		image = append(image, 0) // PTX is text
+	}
+	if b.module, err = b.ctx.LoadModule(image); err != nil {
+		return fmt.Errorf("cuda: loading %s: %w", b.target.File, err)
+	}
+	b.stream, err = b.ctx.NewStream()
+	return err
+}
+
+// Info implements [backend.Backend].
+func (b *Backend) Info() backend.Info {
+	return backend.Info{
+		Name:      "cuda",
+		Device:    b.name,
+		Kernel:    b.target.File,
+		Width:     b.multiprocessors,
+		QueryTile: maxRows,
+	}
+}
+
+// Close implements [backend.Backend].
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	b.closed = true
+	err := b.ctx.Do(func() error {
+		return errors.Join(b.stream.Destroy(), b.module.Unload())
+	})
+	return errors.Join(err, b.ctx.Release())
+}
+
+// Do runs f on a thread whose current context is the backend's.
+func (b *Backend) Do(f func() error) error { return b.ctx.Do(f) }
+
+// Context is the GPU's primary context, for memory, streams and events.
+func (b *Backend) Context() *nv.Context { return b.ctx }
+
+// Decode implements [backend.Backend]: the cache's planes and the queries go to
+// the device, the results come back. A launch that has started runs to its end,
+// some milliseconds; ctx is looked at before.
+func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.ctx.Do(func() error { return b.decode(ctx, l) })
+}
+
+func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
+	if err := checkTypes(l.KV.K.Type, l.KV.V.Type); err != nil {
+		return err
+	}
+	k, v := plane(l.KV.K), plane(l.KV.V)
+	s, err := b.newStep(StepConfig{
+		Shape: l.Shape, Options: l.Options, Plan: l.Plan,
+		Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: k, V: v,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.stream.Synchronize(), s.free()) }()
+	bufs := Buffers{K: k, V: v}
+	if err := errors.Join(
+		put(s, &bufs.K.Data, l.KV.K.Data),
+		put(s, &bufs.V.Data, l.KV.V.Data),
+		put(s, &bufs.Q, l.Q),
+	); err != nil {
+		return err
+	}
+	if err := s.results(&bufs, l); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.Launch(b.stream, bufs); err != nil {
+		return err
+	}
+	return download(b.stream, &bufs, l)
+}
+
+// checkTypes refuses elements that the kernels cannot read.
+func checkTypes(types ...kv.DType) error {
+	for _, t := range types {
+		if t != kv.F32 && t != kv.F16 && t != kv.BF16 {
+			return fmt.Errorf("cuda: %w: elements of type %v are not supported on a GPU, want f32, f16 or bf16", attn.ErrOption, t)
+		}
+	}
+	return nil
+}
+
+// plane is a host plane's types and strides.
+func plane(p kv.Plane) Plane {
+	return Plane{Type: p.Type, PageStride: p.PageStride, HeadStride: p.HeadStride, SlotStride: p.SlotStride}
+}
+
+// results takes device memory for what the launch yields.
+func (s *Step) results(bufs *Buffers, l *backend.Launch) error {
+	rows := l.NumQueries() * l.Shape.NumHeads
+	err := s.alloc(&bufs.Out, rows*l.Shape.ValueDim*4)
+	if l.States != nil {
+		return errors.Join(err, s.alloc(&bufs.StateM, rows*4), s.alloc(&bufs.StateL, rows*4))
+	}
+	if l.LSE != nil {
+		err = errors.Join(err, s.alloc(&bufs.LSE, rows*4))
+	}
+	return err
+}
+
+func download(stream *nv.Stream, bufs *Buffers, l *backend.Launch) error {
+	if l.States != nil {
+		return errors.Join(
+			nv.Download(stream, l.States.M, bufs.StateM),
+			nv.Download(stream, l.States.L, bufs.StateL),
+			nv.Download(stream, l.States.O, bufs.Out),
+		)
+	}
+	return errors.Join(
+		nv.Download(stream, l.LSE, bufs.LSE),
+		nv.Download(stream, l.Out, bufs.Out),
+	)
+}
+
+var _ backend.Backend = (*Backend)(nil)

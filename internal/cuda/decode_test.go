@@ -1,0 +1,382 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// problem is a random decode step. Unused slots, pages and table entries are
+// poison.
+type problem struct {
+	shape    attn.Shape
+	opt      attn.Options
+	lens     []int
+	queries  []int
+	pageSize int
+	layout   kv.Layout
+	dtype    kv.DType
+	splits   int
+	poisoned bool // a visible value is NaN
+}
+
+func (p problem) String() string {
+	return fmt.Sprintf("%v/%v/page=%d/layout=%d/lens=%v/queries=%v/splits=%d", p.shape, p.dtype, p.pageSize, p.layout, p.lens, p.queries, p.splits)
+}
+
+// launch builds the step: pages in random order, poison everywhere else.
+func (p problem) launch(t testing.TB, rng *rand.Rand, width int) *backend.Launch {
+	t.Helper()
+	seqs := make([]plan.Seq, len(p.lens))
+	total, pages := 0, 0
+	for i, n := range p.lens {
+		seqs[i] = plan.Seq{Len: n, NumQueries: p.queries[i]}
+		total += p.queries[i]
+		pages += (n + p.pageSize - 1) / p.pageSize
+	}
+	pl, err := plan.New(plan.Config{
+		Seqs: seqs, NumKVHeads: p.shape.NumKVHeads, GroupSize: p.shape.GroupSize(),
+		Causal: p.opt.Causal, Window: p.opt.Window, Width: width, NumSplits: p.splits, QueryTile: maxRows,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &backend.Launch{Shape: p.shape, Options: &p.opt, Plan: pl}
+	numPages := pages + 3
+	l.KV = kv.View{
+		K: p.plane(numPages, p.shape.KeyDim), V: p.plane(numPages, p.shape.ValueDim),
+		NumKVHeads: p.shape.NumKVHeads, PageSize: p.pageSize, NumPages: numPages,
+	}
+	order := rng.Perm(numPages)
+	for _, n := range p.lens {
+		need := (n + p.pageSize - 1) / p.pageSize
+		table := kv.Table{Len: n}
+		for range need {
+			table.Pages = append(table.Pages, kv.PageID(order[0]))
+			order = order[1:]
+		}
+		for pos := range n {
+			for head := range p.shape.NumKVHeads {
+				fill(&l.KV.K, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
+				fill(&l.KV.V, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
+			}
+		}
+		table.Pages = append(table.Pages, 2147480000, 2147480000)
+		l.KV.Seqs = append(l.KV.Seqs, table)
+	}
+	l.Q = make([]float32, total*p.shape.NumHeads*p.shape.KeyDim)
+	for i := range l.Q {
+		l.Q[i] = float32(rng.NormFloat64())
+	}
+	rows := total * p.shape.NumHeads
+	l.Out = nan(rows * p.shape.ValueDim)
+	l.LSE = nan(rows)
+	return l
+}
+
+func nan(n int) []float32 {
+	return slices.Repeat([]float32{float32(math.NaN())}, n)
+}
+
+// plane is full of NaN. All bits set is one in each type.
+func (p problem) plane(pages, dim int) kv.Plane {
+	heads := p.shape.NumKVHeads
+	pl := kv.Plane{Type: p.dtype, Dim: dim, PageStride: heads * p.pageSize * dim}
+	pl.HeadStride, pl.SlotStride = p.pageSize*dim, dim
+	if p.layout == kv.NHD {
+		pl.HeadStride, pl.SlotStride = dim, heads*dim
+	}
+	pl.Data = make([]byte, pages*pl.PageStride*p.dtype.Bits()/8)
+	for i := range pl.Data {
+		pl.Data[i] = 0xff
+	}
+	return pl
+}
+
+func fill(p *kv.Plane, rng *rand.Rand, page, head, slot int) {
+	at := page*p.PageStride + head*p.HeadStride + slot*p.SlotStride
+	for i := range p.Dim {
+		store(p, at+i, float32(rng.NormFloat64()))
+	}
+}
+
+func store(p *kv.Plane, i int, x float32) {
+	bits := math.Float32bits(x)
+	switch p.Type {
+	case kv.F32:
+		for b := range 4 {
+			p.Data[4*i+b] = byte(bits >> (8 * b))
+		}
+	case kv.BF16:
+		p.Data[2*i], p.Data[2*i+1] = byte(bits>>16), byte(bits>>24)
+	case kv.F16:
+		h := toHalf(x)
+		p.Data[2*i], p.Data[2*i+1] = byte(h), byte(h>>8)
+	}
+}
+
+// toHalf cuts a float32 of half's normal range, or NaN or infinity, to half.
+func toHalf(x float32) uint16 {
+	bits := math.Float32bits(x)
+	sign := uint16(bits >> 16 & 0x8000)
+	exp := int(bits>>23&0xff) - 127 + 15
+	switch {
+	case exp > 30:
+		if x != x {
+			return sign | 0x7e00
+		}
+		return sign | 0x7c00
+	case exp < 1:
+		return sign
+	}
+	return sign | uint16(exp)<<10 | uint16(bits>>13&0x3ff)
+}
+
+func load(p *kv.Plane, i int) float32 {
+	switch p.Type {
+	case kv.F32:
+		return math.Float32frombits(uint32(p.Data[4*i]) | uint32(p.Data[4*i+1])<<8 | uint32(p.Data[4*i+2])<<16 | uint32(p.Data[4*i+3])<<24)
+	case kv.BF16:
+		return math.Float32frombits(uint32(p.Data[2*i])<<16 | uint32(p.Data[2*i+1])<<24)
+	}
+	h := uint32(p.Data[2*i]) | uint32(p.Data[2*i+1])<<8
+	exp, frac := h>>10&31, h&0x3ff
+	sign := h >> 15 << 31
+	switch {
+	case exp == 31:
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	case exp == 0:
+		return float32(frac) / (1 << 24)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}
+
+// cached is one sequence of a view, for attn.Direct.
+type cached struct {
+	v   *kv.View
+	seq int
+}
+
+func (c cached) Len() int { return c.v.Seqs[c.seq].Len }
+
+func (c cached) Key(dst []float32, head, pos int)   { c.row(&c.v.K, dst, head, pos) }
+func (c cached) Value(dst []float32, head, pos int) { c.row(&c.v.V, dst, head, pos) }
+
+func (c cached) row(p *kv.Plane, dst []float32, head, pos int) {
+	page := int(c.v.Seqs[c.seq].Pages[pos/c.v.PageSize])
+	at := page*p.PageStride + head*p.HeadStride + pos%c.v.PageSize*p.SlotStride
+	for i := range dst {
+		dst[i] = load(p, at+i)
+	}
+}
+
+// compare holds a launch's results against the direct softmax. NaN and infinity
+// must stand where they stand there.
+func compare(t *testing.T, l *backend.Launch, tolerance float64) {
+	t.Helper()
+	row, q := 0, 0
+	worst := 0.0
+	for i := range l.KV.Seqs {
+		n := l.Plan.Config.Seqs[i].NumQueries
+		size := n * l.Shape.NumHeads * l.Shape.KeyDim
+		ref, err := attn.Direct(l.Shape, l.Options, i, l.Q[q:q+size], cached{&l.KV, i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q += size
+		for r := range ref.LSE {
+			got, want := float64(l.LSE[row]), ref.LSE[r]
+			if !same(got, want, 2e-5+2e-6*math.Abs(want)) {
+				t.Fatalf("sequence %d row %d: LSE %v, want %v", i, r, got, want)
+			}
+			for d := range l.Shape.ValueDim {
+				got, want := float64(l.Out[row*l.Shape.ValueDim+d]), ref.Out[r*l.Shape.ValueDim+d]
+				if !same(got, want, tolerance) {
+					t.Fatalf("sequence %d row %d dim %d: %v, want %v", i, r, d, got, want)
+				}
+				worst = max(worst, math.Abs(got-want))
+			}
+			row++
+		}
+	}
+	t.Logf("largest error %.2g", worst)
+}
+
+func same(got, want, tolerance float64) bool {
+	if math.IsNaN(want) || math.IsNaN(got) {
+		return math.IsNaN(want) && math.IsNaN(got)
+	}
+	return got == want || math.Abs(got-want) <= tolerance
+}
+
+// tolerances of outputs of values near 1, above what the kernels' arithmetic
+// gives: high and low parts keep 16 bits of q and of the weights in bf16, 22 in
+// f16. Biased scores reach 100, where float32 keeps 4e-6.
+var tolerances = map[kv.DType]float64{kv.F32: 2e-5, kv.F16: 2e-5, kv.BF16: 1e-4}
+
+// sinksFor and slopesFor are one value a head.
+func perHead(rng *rand.Rand, heads int, scale float64) []float32 {
+	x := make([]float32, heads)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64() * scale)
+	}
+	return x
+}
+
+func randomProblem(rng *rand.Rand) problem {
+	pick := func(xs ...int) int { return xs[rng.IntN(len(xs))] }
+	heads := pick(1, 1, 2, 3, 8)
+	p := problem{
+		shape:    attn.Shape{NumKVHeads: heads, NumHeads: heads * pick(1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 20)},
+		pageSize: pick(1, 5, 8, 16, 16, 64, 128, 256),
+		layout:   kv.Layout(rng.IntN(2)),
+		dtype:    kv.DType(rng.IntN(3)),
+	}
+	p.shape.KeyDim = pick(32, 33, 40, 64, 64, 72, 80, 96, 111, 112, 128, 128, 128, 128, 160, 192, 256)
+	p.shape.ValueDim = p.shape.KeyDim
+	if p.shape.KeyDim == 192 {
+		p.shape.ValueDim = 128
+	}
+	for range pick(1, 1, 2, 3, 5) {
+		n := pick(0, 1, 2, 3, 19, 54, 97, 113, 128, 199, 257, 339, 512, 799, 1177)
+		p.lens = append(p.lens, n)
+		p.queries = append(p.queries, pick(1, 1, 1, 1, 2, 3, 4, 7, 16))
+	}
+	p.splits = pick(0, 0, 1, 2, 3, 7, 16, 33, 1<<20)
+	p.opt.Causal = rng.IntN(2) == 0
+	if rng.IntN(3) == 0 {
+		p.opt.Window = pick(1, 3, 13, 64, 127, 533)
+	}
+	if rng.IntN(4) == 0 {
+		p.opt.Softcap = float64(pick(1, 30, 50))
+	}
+	if rng.IntN(4) == 0 {
+		p.opt.Sinks = perHead(rng, p.shape.NumHeads, 3)
+	}
+	if rng.IntN(4) == 0 {
+		p.opt.Slopes = perHead(rng, p.shape.NumHeads, 0.1)
+	}
+	if rng.IntN(4) == 0 {
+		p.addMask(rng)
+	}
+	return p
+}
+
+// addMask hides a third of the keys; all sequences get the same queries.
+func (p *problem) addMask(rng *rand.Rand) {
+	for i := range p.queries {
+		p.queries[i] = p.queries[0]
+	}
+	m := &attn.Mask{Seqs: len(p.lens), Queries: p.queries[0], Keys: slices.Max(p.lens)}
+	if rng.IntN(2) == 0 {
+		m.Newest, m.Keys, m.Seqs = true, min(slices.Min(p.lens), 7), 1
+	}
+	m.Visible = make([]uint8, m.Seqs*m.Queries*m.Keys)
+	for i := range m.Visible {
+		m.Visible[i] = uint8(min(1, rng.IntN(3)))
+	}
+	p.opt.Mask = m
+}
+
+func TestRandomStepsEqualDirect(t *testing.T) {
+	b := open(t)
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		p := randomProblem(rng)
+		t.Run(fmt.Sprintf("%d/%v", seed, p), func(t *testing.T) {
+			l := p.launch(t, rng, b.Info().Width)
+			if err := l.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Decode(context.Background(), l); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, l, tolerances[p.dtype])
+		})
+	}
+}
+
+// TestNaNStaysInItsRow: a NaN value under a mask reaches the rows that see it,
+// and no other; infinite keys and queries follow the direct form.
+func TestNaNStaysInItsRow(t *testing.T) {
+	b := open(t)
+	for _, dtype := range []kv.DType{kv.BF16, kv.F16, kv.F32} {
+		p := problem{
+			shape: attn.Shape{NumHeads: 8, NumKVHeads: 2, KeyDim: 64, ValueDim: 64}, dtype: dtype,
+			lens: []int{300, 77}, queries: []int{3, 3}, pageSize: 16, splits: 3, opt: attn.Options{Causal: true},
+		}
+		rng := rand.New(rand.NewPCG(7, 7))
+		l := p.launch(t, rng, 264)
+		newest := l.KV.Seqs[0].Pages[299/16]
+		nan := float32(math.NaN())
+		store(&l.KV.V, int(newest)*l.KV.V.PageStride+299%16*l.KV.V.SlotStride+5, nan)
+		store(&l.KV.K, int(l.KV.Seqs[1].Pages[4])*l.KV.K.PageStride+l.KV.K.HeadStride+12*l.KV.K.SlotStride, nan)
+		l.Q[64] = float32(math.Inf(1))
+		if err := b.Decode(context.Background(), l); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, l, tolerances[dtype])
+	}
+}
+
+// TestStatesMergeToOutputs: states come without the sink, natural, and give the
+// outputs when merged with it.
+func TestStatesMergeToOutputs(t *testing.T) {
+	b := open(t)
+	for _, dim := range []int{64, 33} {
+		rng := rand.New(rand.NewPCG(8, 8))
+		p := problem{
+			shape: attn.Shape{NumHeads: 8, NumKVHeads: 2, KeyDim: dim, ValueDim: dim}, dtype: kv.F16,
+			lens: []int{300, 0, 77}, queries: []int{1, 1, 2}, pageSize: 16, splits: 3,
+		}
+		p.opt.Sinks = perHead(rng, 8, 1)
+		l := p.launch(t, rng, 264)
+		states := attn.MakeStates(len(l.LSE), dim)
+		l.States = &states
+		if err := b.Decode(context.Background(), l); err != nil {
+			t.Fatal(err)
+		}
+		for i := range l.LSE {
+			s := attn.Empty[float32](dim)
+			s.O = l.Out[i*dim : (i+1)*dim]
+			attn.Merge(&s, states.Row(i), attn.SinkState[float32](p.opt.Sinks[i%8]))
+			l.LSE[i] = float32(s.LSE())
+		}
+		compare(t, l, tolerances[p.dtype])
+	}
+}
+
+// TestSameBitsEveryRun covers the counters' reset, the order of the merge and
+// both ways of merging.
+func TestSameBitsEveryRun(t *testing.T) {
+	b := open(t)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for _, splits := range []int{1, 2, 16, 40} {
+		p := problem{
+			shape: attn.Shape{NumHeads: 32, NumKVHeads: 8, KeyDim: 128, ValueDim: 128}, dtype: kv.BF16,
+			lens: []int{4096, 4096}, queries: []int{1, 1}, pageSize: 16, splits: splits,
+		}
+		l := p.launch(t, rng, 264)
+		var first []float32
+		for range 20 {
+			if err := b.Decode(context.Background(), l); err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = slices.Clone(l.Out)
+				compare(t, l, tolerances[p.dtype])
+			}
+			if !slices.Equal(first, l.Out) {
+				t.Fatal("another run, other bits")
+			}
+		}
+	}
+}

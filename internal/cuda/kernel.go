@@ -1,0 +1,200 @@
+package cuda
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/nv"
+	"github.com/flashdec/flashdec/kv"
+)
+
+//go:embed kernels.zip
+var archive []byte
+
+// unpack reads one entry of the embedded archive.
+func unpack(name string) ([]byte, error) {
+	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
+	}
+	f, err := z.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// Sizes that kernels/*.cuh fix.
+const (
+	rowsPerSet    = 8  // kRows
+	maxRows       = 16 // kMaxRows
+	minWarps      = 2  // kMaxRows·kWarps threads set up a block
+	tileKeys      = 16 // kTile
+	maxStages     = 7  // copy_wait
+	generalBlock  = 128
+	maxGeneralDim = 8192 // two rows of o fit in any GPU's shared memory
+)
+
+// variant is one kernel: tensor cores for 16-bit elements of dims up to the
+// given, or the general one.
+type variant struct {
+	name     string
+	keyDim   int // padded; 0 in the general kernel
+	valueDim int
+	rows     int // query rows a block takes
+}
+
+var generalVariant = variant{name: "general", rows: rowsPerSet}
+
+// paddedDims are the instantiations of kernels/decode.cu, smallest first, and
+// the most rows each comes with.
+var paddedDims = []struct{ key, value, rows int }{
+	{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8},
+}
+
+// choose returns the kernel for a step: rows is the most query rows of an item.
+func choose(k, v Plane, keyDim, valueDim, rows int) variant {
+	if k.Type != v.Type || !tensorCores(k, keyDim) || !tensorCores(v, valueDim) {
+		return generalVariant
+	}
+	for _, d := range paddedDims {
+		if keyDim > d.key || valueDim > d.value {
+			continue
+		}
+		set := 1
+		if rows > rowsPerSet && d.rows > rowsPerSet {
+			set = 2
+		}
+		return variant{
+			name:   fmt.Sprintf("decode_%s_%d_%d_%d", k.Type, d.key, d.value, set),
+			keyDim: d.key, valueDim: d.value, rows: set * rowsPerSet,
+		}
+	}
+	return generalVariant
+}
+
+// tensorCores reports whether a plane's rows can be copied 16 bytes at a time.
+func tensorCores(p Plane, dim int) bool {
+	const chunk = 8 // elements of 16 bytes
+	return (p.Type == kv.F16 || p.Type == kv.BF16) && dim%chunk == 0 && p.Data%16 == 0 &&
+		p.PageStride%chunk == 0 && p.HeadStride%chunk == 0 && p.SlotStride%chunk == 0
+}
+
+// tileBytes is a ring entry of one warp.
+func (v variant) tileBytes() int { return tileKeys * 2 * (v.keyDim + v.valueDim) }
+
+// queryBytes is what q takes in shared memory (Sizes::kQBytes).
+func (v variant) queryBytes() int {
+	steps, sets := v.keyDim/16, v.rows/rowsPerSet
+	if steps*sets <= 8 {
+		return 0
+	}
+	return sets * steps * 32 * 16
+}
+
+// kernel is a loaded variant with its launch geometry.
+type kernel struct {
+	variant
+	fn     *nv.Function
+	warps  int
+	stages int
+	shared int // dynamic shared memory
+	width  int // blocks that run at once on the whole GPU
+}
+
+// tuning is the geometry of the tensor-core kernels, by measurement:
+// docs/calibration-gpu.md.
+type tuning struct {
+	warps       int
+	sharedBytes int // of a block's ring, at most
+}
+
+// geometry is how many warps a block has and how deep their rings are: at least
+// three stages in the tuned shared memory, else at least two in all that there
+// is, else fewer warps.
+func (b *Backend) geometry(v variant) (warps, stages int) {
+	fit := func(bytes int) int {
+		return min(maxStages, (bytes-v.queryBytes())/(warps*v.tileBytes()))
+	}
+	warps = b.tuning.warps
+	if stages = fit(b.tuning.sharedBytes); stages >= 3 {
+		return warps, stages
+	}
+	for stages = fit(b.sharedLimit); stages < 2 && warps > minWarps; stages = fit(b.sharedLimit) {
+		warps /= 2
+	}
+	return warps, stages
+}
+
+// generalShared is what the general kernel gets at least: its merges go faster.
+const generalShared = 48 << 10
+
+// stride is the distance of two rows of a state's o in shared memory.
+func (v variant) stride(valueDim int) int {
+	if v.keyDim == 0 {
+		return valueDim
+	}
+	return v.valueDim + 8 // Sizes::kLd
+}
+
+// sharedFor is the dynamic shared memory of a block: the rings, and in their
+// place later the warps' states, and at last a merge of partial states, which
+// needs room for two of them and for their m and l.
+func (v variant) sharedFor(warps, stages, valueDim int) int {
+	ld := v.stride(valueDim)
+	merge := 4 * (v.rows*(2*ld+10) + 16)
+	if v.keyDim == 0 {
+		return max(generalShared, merge)
+	}
+	states := 4 * warps * v.rows * ld
+	return v.queryBytes() + max(warps*stages*v.tileBytes(), states, merge)
+}
+
+// kernel loads a variant once.
+func (b *Backend) kernel(v variant, valueDim int) (*kernel, error) {
+	key := v
+	if v.keyDim == 0 {
+		key.valueDim = valueDim // its shared memory depends on it
+	}
+	if k := b.kernels[key]; k != nil {
+		return k, nil
+	}
+	k := &kernel{variant: v, warps: generalBlock / 32}
+	if v.keyDim != 0 {
+		k.warps, k.stages = b.geometry(v)
+	} else if valueDim > maxGeneralDim {
+		return nil, fmt.Errorf("cuda: %w: value dim is %d, want at most %d on a GPU", attn.ErrShape, valueDim, maxGeneralDim)
+	} else if v.sharedFor(0, 0, valueDim) > b.sharedLimit {
+		k.rows = 1
+	}
+	k.shared = k.sharedFor(k.warps, k.stages, valueDim)
+	if err := b.load(k); err != nil {
+		return nil, err
+	}
+	b.kernels[key] = k
+	return k, nil
+}
+
+func (b *Backend) load(k *kernel) error {
+	var err error
+	if k.fn, err = b.module.Function(k.name); err != nil {
+		return err
+	}
+	if err = k.fn.SetAttribute(nv.MaxDynamicShared, k.shared); err != nil {
+		return err
+	}
+	blocks, err := k.fn.Occupancy(k.warps*32, k.shared)
+	if err != nil {
+		return err
+	}
+	if blocks == 0 {
+		return fmt.Errorf("cuda: kernel %s does not fit this GPU: %d bytes of shared memory a block", k.name, k.shared)
+	}
+	k.width = blocks * b.multiprocessors
+	return nil
+}

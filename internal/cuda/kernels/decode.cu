@@ -1,0 +1,37 @@
+// The kernels, by name: decode_<type>_<key dim>_<value dim>_<query rows a block>
+// general, and read_floor. internal/cuda/kernel.go chooses among them.
+#include "decode.cuh"
+#include "floor.cuh"
+
+using namespace flashdec;
+
+#define DECODE(name, type, k, v, sets)                                                        \
+  extern "C" __global__ void __launch_bounds__(128, 2)                                        \
+      decode_##name##_##k##_##v##_##sets(const __grid_constant__ Params p) {                  \
+    decode_work<type, k, v, sets>(p);                                                         \
+  }
+
+extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant__ Params p) {
+  extern __shared__ __align__(128) char shared[];
+  __shared__ __align__(16) float m2[kMaxRows * kWarps], l[kMaxRows * kWarps];
+  __shared__ float kept_m2[kMaxRows], kept_l[kMaxRows];
+  const Work w = work_of(p);
+  States s{1, m2, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, kept_m2, kept_l};
+  if (threadIdx.x < kMaxRows * kWarps) m2[threadIdx.x] = -CUDART_INF_F;
+  __syncthreads();
+  general_work(p, w, s);
+  finish<1, 0>(p, w, s, s.o);
+}
+
+extern "C" __global__ void __launch_bounds__(512) read_floor(const __grid_constant__ FloorParams p) { read_all(p); }
+
+#define DIMS(name, type)          \
+  DECODE(name, type, 64, 64, 1)   \
+  DECODE(name, type, 64, 64, 2)   \
+  DECODE(name, type, 128, 128, 1) \
+  DECODE(name, type, 128, 128, 2) \
+  DECODE(name, type, 192, 128, 1) \
+  DECODE(name, type, 256, 256, 1)
+
+DIMS(bf16, __nv_bfloat16)
+DIMS(f16, __half)

@@ -1,0 +1,138 @@
+// One block's work for any element type, any dimensions and any strides, in
+// float32 on the ordinary cores: the path of everything that the tensor-core
+// kernel does not take, and of blocks where it met a NaN or an infinity, since
+// this one never multiplies a hidden key's value.
+#pragma once
+#include "finish.cuh"
+
+namespace flashdec {
+
+constexpr int kTileKeys = 64;
+constexpr float kHidden = -1.0f;  // the weight of a key that its row does not see
+
+// Element i of a row of the given type, as kv.DType numbers them.
+enum Type : int32_t { kF32, kF16, kBF16 };
+
+__device__ __forceinline__ float element(const char *row, int32_t type, int i) {
+  switch (type) {
+    case kF32: return reinterpret_cast<const float *>(row)[i];
+    case kF16: return __half2float(reinterpret_cast<const __half *>(row)[i]);
+    default: return __bfloat162float(reinterpret_cast<const __nv_bfloat16 *>(row)[i]);
+  }
+}
+
+// Over a warp, the same value in every lane.
+__device__ __forceinline__ float warp_max_nan(float x) {
+  for (int i = 16; i > 0; i >>= 1) x = max_nan(x, __shfl_xor_sync(~0u, x, i));
+  return x;
+}
+
+__device__ __forceinline__ float warp_sum(float x) {
+  for (int i = 16; i > 0; i >>= 1) x += __shfl_xor_sync(~0u, x, i);
+  return x;
+}
+
+// Shared memory of general_work.
+struct GeneralScratch {
+  float s[kMaxRows][kTileKeys];      // scores in base 2, then weights
+  int64_t k[kTileKeys], v[kTileKeys];  // byte offsets of the tile's rows
+  float shrink[kMaxRows];            // exp(m_old − m_new)
+};
+
+// Where the tile's keys and values lie.
+__device__ inline void find_keys(const Params &p, const Work &w, GeneralScratch &t, int first, int count) {
+  for (int j = threadIdx.x; j < count; j += blockDim.x) {
+    int slot;
+    int entry = page_of(p, first + j, slot);
+    int64_t page = w.page >= 0 ? w.page : p.pages[w.page_table + entry];
+    t.k[j] = row_offset(p.k, w.head, page, slot);
+    t.v[j] = row_offset(p.v, w.head, page, slot);
+  }
+}
+
+// s[r][j] = the score of key first + j for row r; −Inf where hidden. A warp takes a key.
+__device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch &t, int first, int count) {
+  int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  for (int i = threadIdx.x / 32; i < count * w.rows; i += warps) {
+    int j = i / w.rows, r = i - j * w.rows;
+    Row row = row_of(p, w, r);
+    float s2 = -CUDART_INF_F;
+    if (sees(row, first + j)) {
+      const char *k = p.k.data + t.k[j];
+      const float *q = p.q + out_row(p, w, r) * p.key_dim;
+      float qk = 0.0f;
+      for (int d = lane; d < p.key_dim; d += 32) qk = fmaf(q[d], element(k, p.k_type, d), qk);
+      s2 = bend2(p, row, warp_sum(qk) * p.scale, first + j);
+    }
+    if (lane == 0) t.s[r][j] = s2;
+  }
+}
+
+// The recurrence of derivation §2.5 over the tile, numerators undivided: scores
+// become weights exp(s − m). A warp takes a row.
+__device__ inline void weigh_keys(const Work &w, const States &s, GeneralScratch &t, int count) {
+  int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  for (int r = threadIdx.x / 32; r < w.rows; r += warps) {
+    float m2 = -CUDART_INF_F;
+    for (int j = lane; j < count; j += 32) m2 = max_nan(m2, t.s[r][j]);
+    float old = s.m2[r * s.stride];
+    m2 = max_nan(warp_max_nan(m2), old);
+    float sum = 0.0f;
+    for (int j = lane; j < count; j += 32) {
+      float weight = merge_weight(t.s[r][j], 1.0f, m2);
+      t.s[r][j] = is_empty(t.s[r][j]) ? kHidden : weight;
+      sum += weight;
+    }
+    sum = warp_sum(sum);
+    __syncwarp();
+    if (lane == 0) {
+      t.shrink[r] = is_empty(old) ? 0.0f : exp2_fast(old - m2);
+      s.l[r * s.stride] = merge_weight(old, s.l[r * s.stride], m2) + sum;
+      s.m2[r * s.stride] = m2;
+    }
+  }
+}
+
+// o[r][d] = o[r][d]·exp(m_old − m_new) + Σ exp(s_j − m_new)·v_j[d]. A thread takes a d.
+__device__ inline void add_values(const Params &p, const Work &w, const States &s, GeneralScratch &t, int count) {
+  for (int d = threadIdx.x; d < p.value_dim; d += blockDim.x) {
+    float o[kMaxRows];
+#pragma unroll
+    for (int r = 0; r < kMaxRows; r++)
+      if (r < w.rows) o[r] = t.shrink[r] == 0.0f ? 0.0f : s.o[r * s.ld + d] * t.shrink[r];
+    for (int j = 0; j < count; j++) {
+      float v = element(p.v.data + t.v[j], p.v_type, d);
+#pragma unroll
+      for (int r = 0; r < kMaxRows; r++)
+        if (r < w.rows && t.s[r][j] != kHidden) o[r] = fmaf(t.s[r][j], v, o[r]);
+    }
+#pragma unroll
+    for (int r = 0; r < kMaxRows; r++)
+      if (r < w.rows) s.o[r * s.ld + d] = o[r];
+  }
+}
+
+// The state of the block's work, as s's first one.
+static __device__ __noinline__ void general_work(const Params &p, const Work &w, const States &s) {
+  __shared__ GeneralScratch t;
+  if (threadIdx.x < w.rows) s.m2[threadIdx.x * s.stride] = -CUDART_INF_F, s.l[threadIdx.x * s.stride] = 0.0f;
+  __syncthreads();
+  for (int first = w.begin; first < w.end; first += kTileKeys) {
+    int count = min(kTileKeys, w.end - first);
+    find_keys(p, w, t, first, count);
+    __syncthreads();
+    score_keys(p, w, t, first, count);
+    __syncthreads();
+    weigh_keys(w, s, t, count);
+    __syncthreads();
+    add_values(p, w, s, t, count);
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < w.rows * p.value_dim; i += blockDim.x) {
+    int r = i / p.value_dim, d = i - r * p.value_dim;
+    if (!is_empty(s.m2[r * s.stride])) s.o[r * s.ld + d] /= s.l[r * s.stride];
+  }
+  __syncthreads();
+}
+
+}  // namespace flashdec

@@ -1,0 +1,92 @@
+// What the host tells a kernel. internal/cuda/params.go holds the same structs;
+// a test compares their sizes and offsets.
+#pragma once
+#include <stdint.h>
+
+namespace flashdec {
+
+// Where keys (or values) lie: the row of a page, KV head and slot starts at
+// page·page_stride + head·head_stride + slot·slot_stride bytes after data.
+struct Plane {
+  const char *data;
+  int64_t page_stride;
+  int64_t head_stride;
+  int64_t slot_stride;
+};
+
+// One block's work: some query rows of one sequence and KV head over the keys
+// [begin, end). Row r of the item is its query r / group, query head
+// `head·group + r mod group`.
+struct alignas(16) Work {
+  int64_t partial;     // row of partial states where split 0's rows begin
+  int32_t head;        // KV head
+  int32_t query;       // the item's first query, among all queries of the step
+  int32_t pos;         // position of that query; may be negative
+  int32_t mask_row;    // its row of the mask
+  int32_t origin;      // key of the mask's first column
+  int32_t row, rows;   // of the item's rows, those that this block takes
+  int32_t begin, end;  // keys
+  int32_t split;       // place in the merge order
+  int32_t num_splits;  // 1: the state is the result
+  int32_t item_rows;
+  int32_t counter;     // index into Params::counters
+  int32_t page_table;  // first entry of the sequence's page table in Params::pages
+  int32_t page;        // the page that holds all keys, or -1
+};
+
+// A step in which all works follow from the block's place in the grid (split,
+// KV head, sequence), so that no block waits for a load before it knows its
+// keys: equal sequences of one query tile each, every one in a page of its own,
+// page_first + s·page_step for sequence s. Split i begins at key
+// begin + (i·each + min(i, more))·step.
+struct Regular {
+  int32_t splits;      // of every unit; 0: the step is not regular
+  int32_t heads;       // KV heads
+  int32_t begin, end;  // keys that a unit sees
+  int32_t step;        // split borders are begin + a multiple of it
+  int32_t each, more;
+  int32_t rows;        // query rows of a unit
+  int32_t pos;         // position of a sequence's first query
+  int32_t queries;     // of each sequence
+  int32_t page_first, page_step;
+};
+
+struct Params {
+  Plane k, v;
+  const float *q;         // [queries, num_heads, key_dim]
+  const Work *works;      // [blocks]; unused where the step is regular
+  const int32_t *pages;
+  float *out;             // [queries, num_heads, value_dim]; states' o where state_m is set
+  float *lse;             // [queries, num_heads] natural; or null
+  float *state_m;         // [queries, num_heads] natural; null unless states are wanted
+  float *state_l;         // [queries, num_heads]
+  float *partial_m2;      // [partial rows] base 2
+  float *partial_l;       // [partial rows]
+  float *partial_o;       // [partial rows, value_dim]
+  uint32_t *counters;     // zero between launches
+  const float *slopes;    // [num_heads] or null
+  const float *sinks;     // [num_heads] or null
+  const uint8_t *mask;    // [mask_seqs, mask_queries, mask_keys] or null
+  int64_t mask_keys;
+  uint64_t group_magic;   // ceil(2^40 / group)
+  uint64_t page_magic;    // floor(2^64 / page_size) + 1; 0 where page_size is 1
+  Regular regular;
+  int32_t num_heads;
+  int32_t group;          // query heads a KV head
+  int32_t key_dim;
+  int32_t value_dim;
+  int32_t page_size;
+  int32_t causal;
+  int32_t window;         // 0: none
+  float scale;            // of q·k
+  float softcap;          // 0: none
+  int32_t stages;         // of a warp's ring of tiles
+  int32_t k_type, v_type; // kv.DType
+  int32_t merge_floats;   // shared memory for the merge of partial states
+  int32_t band;           // splits of a band, in units of more splits than that
+  int32_t max_bands;      // of a unit
+};
+
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 312, "internal/cuda/params.go");
+
+}  // namespace flashdec

@@ -1,0 +1,106 @@
+// From q·k to a score, in attn.Options' order: scale, softcap, bias, visibility.
+// And from a block's rows to queries and heads.
+#pragma once
+#include "merge.cuh"
+#include "params.cuh"
+
+namespace flashdec {
+
+// The work of this block.
+__device__ __forceinline__ Work work_of(const Params &p) {
+  const Regular &e = p.regular;
+  if (e.splits == 0) return p.works[blockIdx.x];
+  Work w;
+  int split = blockIdx.x, seq = blockIdx.z, unit = seq * e.heads + blockIdx.y;
+  w.split = split;
+  w.head = blockIdx.y;
+  w.query = seq * e.queries;
+  w.pos = e.pos;
+  w.mask_row = 0, w.origin = 0, w.row = 0, w.page_table = 0;
+  w.rows = w.item_rows = e.rows;
+  w.begin = e.begin + (split * e.each + min(split, e.more)) * e.step;
+  w.end = min(e.begin + ((split + 1) * e.each + min(split + 1, e.more)) * e.step, e.end);
+  w.num_splits = e.splits;
+  w.counter = unit;
+  w.partial = static_cast<int64_t>(unit) * e.splits * e.rows;
+  w.page = e.page_first + seq * e.page_step;
+  return w;
+}
+
+// A row of the work's item as query and query head of the group; rows and groups
+// are below 2^20.
+__device__ __forceinline__ int query_of(const Params &p, int row, int &head) {
+  int query = static_cast<int>(row * p.group_magic >> 40);
+  head = row - query * p.group;
+  return query;
+}
+
+// Where row r of the work stands among [queries, num_heads].
+__device__ __forceinline__ int64_t out_row(const Params &p, const Work &w, int r) {
+  int head, query = query_of(p, w.row + r, head);
+  return static_cast<int64_t>(w.query + query) * p.num_heads + w.head * p.group + head;
+}
+
+__device__ __forceinline__ int query_head(const Params &p, const Work &w, int r) {
+  int head;
+  query_of(p, w.row + r, head);
+  return w.head * p.group + head;
+}
+
+// One query row: where it stands and which keys it sees.
+struct Row {
+  int32_t pos;             // position of the query; may be negative
+  int32_t lo, hi;          // keys that causality, the window and the work leave
+  int32_t origin;          // key of the mask row's first column
+  float slope2;            // ALiBi slope times log2 e
+  const uint8_t *visible;  // mask row; null where nothing is masked
+};
+
+__device__ __forceinline__ Row row_of(const Params &p, const Work &w, int r) {
+  Row row;
+  int head, query = query_of(p, w.row + r, head);
+  row.pos = w.pos + query;
+  row.hi = p.causal ? min(w.end, row.pos + 1) : w.end;
+  row.lo = p.window > 0 ? max(row.pos - p.window + 1, w.begin) : w.begin;
+  row.slope2 = p.slopes ? p.slopes[w.head * p.group + head] * kLog2E : 0.0f;
+  row.origin = w.origin;
+  row.visible = p.mask ? p.mask + (w.mask_row + query) * p.mask_keys : nullptr;
+  return row;
+}
+
+__device__ __forceinline__ bool sees(const Row &row, int key) {
+  if (key < row.lo || key >= row.hi) return false;
+  return !row.visible || key < row.origin || row.visible[key - row.origin];
+}
+
+// tanh to 1e-7 absolute, and ±1 exactly for large x; a series where the quotient
+// would cancel.
+__device__ __forceinline__ float tanh_small(float x) {
+  float y = x * x;
+  float series = x * fmaf(y, fmaf(y, fmaf(y, -17.0f / 315, 2.0f / 15), -1.0f / 3), 1.0f);
+  float quotient = 1.0f - 2.0f * reciprocal(exp2_fast(x * (2 * kLog2E)) + 1.0f);
+  return fabsf(x) < 0.25f ? series : quotient;
+}
+
+// scale·q·k to a score in base 2. scaled is in natural units; the caller has
+// multiplied by the scale.
+__device__ __forceinline__ float bend2(const Params &p, const Row &row, float scaled, int key) {
+  if (p.softcap > 0.0f) scaled = p.softcap * tanh_small(scaled * reciprocal(p.softcap));
+  float s2 = scaled * kLog2E;
+  if (p.slopes) s2 += row.slope2 * static_cast<float>(key - row.pos);
+  return s2;
+}
+
+// Byte offset of a KV head's row in a plane.
+__device__ __forceinline__ int64_t row_offset(const Plane &plane, int head, int64_t page, int slot) {
+  return page * plane.page_stride + head * plane.head_stride + slot * plane.slot_stride;
+}
+
+// The page that holds a key, as an index into the sequence's table, and its slot.
+__device__ __forceinline__ int page_of(const Params &p, int key, int &slot) {
+  int page = p.page_magic ? static_cast<int>(__umul64hi(key, p.page_magic)) : key;
+  slot = key - page * p.page_size;
+  return page;
+}
+
+}  // namespace flashdec

@@ -1,0 +1,75 @@
+package cuda
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/flashdec/flashdec/internal/cuda/build"
+)
+
+// open opens the first GPU; without one it skips, or fails where
+// FLASHDEC_REQUIRE lists cuda.
+func open(t testing.TB) *Backend {
+	t.Helper()
+	b, err := Open(Config{})
+	if err != nil {
+		for _, name := range strings.Split(os.Getenv("FLASHDEC_REQUIRE"), ",") {
+			if name == "cuda" {
+				t.Fatalf("FLASHDEC_REQUIRE=cuda: %v", err)
+			}
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// TestKernelsMatchSources fails when kernels/ was changed and kernels.zip was not
+// built anew. It needs no nvcc.
+func TestKernelsMatchSources(t *testing.T) {
+	if _, err := os.Stat("kernels/decode.cu"); err != nil {
+		t.Skip("the sources are not here: the test binary runs elsewhere")
+	}
+	want, err := build.HashSources(os.DirFS("kernels"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := unpack(build.HashFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("kernels.zip was built from other sources or flags (%.12s, now %.12s): run go generate ./internal/cuda", got, want)
+	}
+}
+
+func TestEveryTargetIsEmbedded(t *testing.T) {
+	for _, target := range build.Targets {
+		image, err := unpack(target.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(image) < 1000 {
+			t.Errorf("%s has %d bytes", target.File, len(image))
+		}
+	}
+}
+
+func TestTargetForEveryGPU(t *testing.T) {
+	for _, c := range []struct {
+		major, minor int
+		want         string
+	}{
+		{8, 0, "sm_80.cubin"}, {8, 6, "sm_86.cubin"}, {8, 7, "sm_86.cubin"}, {8, 9, "sm_89.cubin"},
+		{9, 0, "sm_90a.cubin"}, {10, 0, "compute_80.ptx"}, {12, 0, "sm_120.cubin"}, {12, 1, "sm_120.cubin"}, {13, 0, "compute_80.ptx"},
+	} {
+		if got := build.For(c.major, c.minor).File; got != c.want {
+			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got, c.want)
+		}
+	}
+}

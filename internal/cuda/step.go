@@ -1,0 +1,287 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/nv"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// Plane is a [kv.Plane] in device memory: the row of a page, KV head and slot
+// starts at element page·PageStride + head·HeadStride + slot·SlotStride.
+type Plane struct {
+	Type       kv.DType
+	Data       nv.Pointer
+	PageStride int
+	HeadStride int
+	SlotStride int
+}
+
+// Buffers is the device memory of one launch.
+type Buffers struct {
+	K, V Plane
+	Q    nv.Pointer // [queries, NumHeads, KeyDim] float32
+	Out  nv.Pointer // [queries, NumHeads, ValueDim] float32
+	LSE  nv.Pointer // [queries, NumHeads] natural; 0 if not wanted
+	// StateM and StateL, when set, receive states (and Out their O) instead.
+	StateM, StateL nv.Pointer // [queries, NumHeads]
+}
+
+// StepConfig is what a step is made from. Planes are needed for their types and
+// strides only.
+type StepConfig struct {
+	Shape    attn.Shape
+	Options  *attn.Options
+	Plan     *plan.Plan
+	Seqs     []kv.Table
+	PageSize int
+	K, V     Plane
+}
+
+// Step is a decode step whose plan, page tables and scratch lie on the device.
+// It can be launched any number of times, one launch after the other.
+type Step struct {
+	b      *Backend
+	kernel *kernel
+	params params
+	grid   nv.Dim3
+	memory []nv.Pointer
+}
+
+// NewStep puts a step on the device.
+func (b *Backend) NewStep(c StepConfig) (*Step, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed
+	}
+	if err := checkTypes(c.K.Type, c.V.Type); err != nil {
+		return nil, err
+	}
+	var s *Step
+	err := b.ctx.Do(func() (err error) {
+		s, err = b.newStep(c)
+		return err
+	})
+	return s, err
+}
+
+func (b *Backend) newStep(c StepConfig) (*Step, error) {
+	rows := 0
+	for _, u := range c.Plan.Units {
+		rows = max(rows, u.NumQueries*c.Shape.GroupSize())
+	}
+	k, err := b.kernel(choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows), c.Shape.ValueDim)
+	if err != nil {
+		return nil, err
+	}
+	s := &Step{b: b, kernel: k}
+	if err := s.prepare(c); err != nil {
+		return nil, errors.Join(err, s.free())
+	}
+	return s, nil
+}
+
+// prepare fills the parameters and the device memory that they point to.
+func (s *Step) prepare(c StepConfig) error {
+	if err := checkLengths(c.Seqs); err != nil {
+		return err
+	}
+	scale := c.Options.ScaleFor(c.Shape.KeyDim)
+	s.params = params{
+		numHeads: int32(c.Shape.NumHeads),
+		group:    int32(c.Shape.GroupSize()),
+		keyDim:   int32(c.Shape.KeyDim),
+		valueDim: int32(c.Shape.ValueDim),
+		pageSize: int32(min(c.PageSize, math.MaxInt32)),
+		causal:   int32Of(c.Options.Causal),
+		window:   int32(min(c.Options.Window, math.MaxInt32)),
+		scale:    float32(scale),
+		softcap:  float32(c.Options.Softcap),
+		stages:   int32(s.kernel.stages),
+	}
+	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
+	s.params.mergeFloats = int32((s.kernel.shared - s.kernel.queryBytes()) / 4)
+	pages, tables := pageTables(c)
+	l := layOut(c, tables, s.kernel.rows)
+	l.regularise(c)
+	s.bands(c.Plan)
+	s.grid = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}
+	s.params.regular = l.regular
+	if r := l.regular; r.splits != 0 {
+		s.grid = nv.Dim3{X: uint32(r.splits), Y: uint32(r.heads), Z: uint32(len(l.works) / int(r.splits*r.heads))}
+		l.works = nil
+	}
+	return errors.Join(
+		put(s, &s.params.works, l.works),
+		put(s, &s.params.pages, pages),
+		put(s, &s.params.slopes, c.Options.Slopes),
+		put(s, &s.params.sinks, c.Options.Sinks),
+		s.putMask(c.Options.Mask),
+		s.scratch(c, l.counters),
+	)
+}
+
+// magics turn divisions by the group and the page size into products: see
+// group_magic and page_magic in kernels/params.cuh.
+func magics(group, pageSize int) (g, p uint64) {
+	g = (1<<40 + uint64(group) - 1) / uint64(group)
+	if pageSize > 1 {
+		p = math.MaxUint64/uint64(pageSize) + 1
+	}
+	return g, p
+}
+
+// checkLengths refuses what the kernels' 32-bit key positions cannot hold.
+func checkLengths(seqs []kv.Table) error {
+	for i, t := range seqs {
+		if t.Len > math.MaxInt32/2 {
+			return fmt.Errorf("cuda: %w: sequence %d has %d keys, want at most %d on a GPU", attn.ErrShape, i, t.Len, math.MaxInt32/2)
+		}
+	}
+	return nil
+}
+
+// pageTables packs the needed entries of all page tables one after the other.
+func pageTables(c StepConfig) ([]kv.PageID, []tableStart) {
+	var pages []kv.PageID
+	tables := make([]tableStart, len(c.Seqs))
+	query := 0
+	for i, t := range c.Seqs {
+		tables[i] = tableStart{query: query, page: len(pages)}
+		pages = append(pages, t.Pages[:(t.Len+c.PageSize-1)/c.PageSize]...)
+		query += c.Plan.Config.Seqs[i].NumQueries
+	}
+	return pages, tables
+}
+
+func (s *Step) putMask(m *attn.Mask) error {
+	if m == nil {
+		return nil
+	}
+	s.params.maskKeys = int64(m.Keys)
+	if len(m.Visible) == 0 {
+		return put(s, &s.params.mask, []uint8{0}) // of no columns, but a mask
+	}
+	return put(s, &s.params.mask, m.Visible)
+}
+
+// scratch takes the partial states and the counters, which are zero between
+// launches.
+func (s *Step) scratch(c StepConfig, counters int) error {
+	p, rows := &s.params, c.Plan.Rows
+	if rows == 0 {
+		return nil
+	}
+	counters *= int(1 + p.maxBands)
+	if err := errors.Join(
+		s.alloc(&p.partialM2, rows*4),
+		s.alloc(&p.partialL, rows*4),
+		s.alloc(&p.partialO, rows*c.Shape.ValueDim*4),
+		s.alloc(&p.counters, counters*4),
+	); err != nil {
+		return err
+	}
+	return s.b.stream.Fill32(p.counters, 0, counters)
+}
+
+// oneStep is the most splits that merge in one step; docs/calibration-gpu.md.
+const oneStep = 40
+
+// bands chooses how units of many splits merge: in bands of about the square root
+// of the most splits, so that both steps have as many states.
+func (s *Step) bands(p *plan.Plan) {
+	most := 1
+	for _, u := range p.Units {
+		most = max(most, u.NumSplits)
+	}
+	band := oneStep
+	if most > oneStep {
+		band = max(int(math.Sqrt(float64(most))), oneStep/4)
+		s.params.maxBands = int32(tiles(most, band))
+	}
+	s.params.band = int32(band)
+}
+
+func int32Of(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// alloc takes device memory that the step frees.
+func (s *Step) alloc(at *nv.Pointer, bytes int) error {
+	if bytes == 0 {
+		return nil
+	}
+	p, err := s.b.ctx.Alloc(bytes)
+	if err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	s.memory = append(s.memory, p)
+	*at = p
+	return nil
+}
+
+// put copies a slice to the device.
+func put[T any](s *Step, at *nv.Pointer, data []T) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := s.alloc(at, len(data)*int(unsafe.Sizeof(data[0]))); err != nil {
+		return err
+	}
+	return nv.Upload(s.b.stream, *at, data)
+}
+
+// Launch puts the step into a stream. It must run on a thread whose context is
+// the backend's: inside [Backend.Do].
+func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
+	if s.grid.X == 0 {
+		return nil
+	}
+	p := s.params
+	p.k, p.v = bufs.K.params(), bufs.V.params()
+	p.kType, p.vType = int32(bufs.K.Type), int32(bufs.V.Type)
+	p.q, p.out, p.lse, p.stateM, p.stateL = bufs.Q, bufs.Out, bufs.LSE, bufs.StateM, bufs.StateL
+	geometry := nv.Launch{
+		Grid:        s.grid,
+		Block:       nv.Dim3{X: uint32(s.kernel.warps * 32), Y: 1, Z: 1},
+		SharedBytes: s.kernel.shared,
+	}
+	return s.kernel.fn.Launch(stream, geometry, unsafe.Pointer(&p))
+}
+
+func (p Plane) params() planeParams {
+	bytes := int64(p.Type.Bits() / 8)
+	return planeParams{
+		data:       p.Data,
+		pageStride: int64(p.PageStride) * bytes,
+		headStride: int64(p.HeadStride) * bytes,
+		slotStride: int64(p.SlotStride) * bytes,
+	}
+}
+
+// Close frees the step's device memory once its launches are done.
+func (s *Step) Close() error {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.b.ctx.Do(s.free)
+}
+
+func (s *Step) free() error {
+	var err error
+	for _, p := range s.memory {
+		err = errors.Join(err, s.b.ctx.Free(p))
+	}
+	s.memory = nil
+	runtime.KeepAlive(s)
+	return err
+}
