@@ -23,19 +23,6 @@ func goroutines() int {
 	return n
 }
 
-// settled is the number of goroutines once it has stayed the same for a while:
-// those of the test before count for a moment after their last line.
-func settled() int {
-	n := runtime.NumGoroutine()
-	for same := 0; same < 20; same++ {
-		time.Sleep(time.Millisecond)
-		if now := runtime.NumGoroutine(); now != n {
-			n, same = now, 0
-		}
-	}
-	return n
-}
-
 // TestCloseStopsWorkers: a backend's goroutines end with it.
 func TestCloseStopsWorkers(t *testing.T) {
 	before := goroutines()
