@@ -10,3 +10,5 @@ func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
 	return softmaxGeneric(s, stride, rows, keys, m, l, alpha)
 }
+
+func readSum(data []byte) uint32 { return readSumGeneric(data) }

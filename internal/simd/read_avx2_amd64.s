@@ -57,12 +57,18 @@ loop:
 	JNZ    loop
 
 done:
-	VXORPS Y1, Y0, Y0
-	VXORPS Y3, Y2, Y2
-	VXORPS Y2, Y0, Y0
-	VMOVD  X0, AX
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y3, Y2, Y2
+	VXORPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPXOR        X1, X0, X0
+	VMOVD        X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL         AX, ret+16(FP)
 	RET
 
 // func read1024AVX2(data *byte, n int) uint32
@@ -134,12 +140,18 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Y1, Y0, Y0
-	VXORPS Y3, Y2, Y2
-	VXORPS Y2, Y0, Y0
-	VMOVD  X0, AX
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y3, Y2, Y2
+	VXORPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPXOR        X1, X0, X0
+	VMOVD        X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL         AX, ret+16(FP)
 	RET
 
 // func read2048AVX2(data *byte, n int) uint32
@@ -211,12 +223,18 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Y1, Y0, Y0
-	VXORPS Y3, Y2, Y2
-	VXORPS Y2, Y0, Y0
-	VMOVD  X0, AX
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y3, Y2, Y2
+	VXORPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPXOR        X1, X0, X0
+	VMOVD        X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL         AX, ret+16(FP)
 	RET
 
 // func read4096AVX2(data *byte, n int) uint32
@@ -288,10 +306,16 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Y1, Y0, Y0
-	VXORPS Y3, Y2, Y2
-	VXORPS Y2, Y0, Y0
-	VMOVD  X0, AX
+	VXORPS       Y1, Y0, Y0
+	VXORPS       Y3, Y2, Y2
+	VXORPS       Y2, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPXOR        X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPXOR        X1, X0, X0
+	VMOVD        X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL         AX, ret+16(FP)
 	RET

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func read0AVX512(data *byte, n int) uint32
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX2, AVX512DQ, AVX512F
 TEXT ·read0AVX512(SB), NOSPLIT, $0-20
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -41,16 +41,24 @@ loop:
 	JNZ    loop
 
 done:
-	VXORPS Z1, Z0, Z0
-	VXORPS Z3, Z2, Z2
-	VXORPS Z2, Z0, Z0
-	VMOVD  X0, AX
+	VXORPS        Z1, Z0, Z0
+	VXORPS        Z3, Z2, Z2
+	VXORPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPXOR         X1, X0, X0
+	VMOVD         X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL          AX, ret+16(FP)
 	RET
 
 // func read1024AVX512(data *byte, n int) uint32
-// Requires: AVX, AVX512DQ, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, MMX+
 TEXT ·read1024AVX512(SB), NOSPLIT, $0-20
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -102,16 +110,24 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Z1, Z0, Z0
-	VXORPS Z3, Z2, Z2
-	VXORPS Z2, Z0, Z0
-	VMOVD  X0, AX
+	VXORPS        Z1, Z0, Z0
+	VXORPS        Z3, Z2, Z2
+	VXORPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPXOR         X1, X0, X0
+	VMOVD         X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL          AX, ret+16(FP)
 	RET
 
 // func read2048AVX512(data *byte, n int) uint32
-// Requires: AVX, AVX512DQ, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, MMX+
 TEXT ·read2048AVX512(SB), NOSPLIT, $0-20
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -163,16 +179,24 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Z1, Z0, Z0
-	VXORPS Z3, Z2, Z2
-	VXORPS Z2, Z0, Z0
-	VMOVD  X0, AX
+	VXORPS        Z1, Z0, Z0
+	VXORPS        Z3, Z2, Z2
+	VXORPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPXOR         X1, X0, X0
+	VMOVD         X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL          AX, ret+16(FP)
 	RET
 
 // func read4096AVX512(data *byte, n int) uint32
-// Requires: AVX, AVX512DQ, AVX512F, MMX+
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, MMX+
 TEXT ·read4096AVX512(SB), NOSPLIT, $0-20
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -224,10 +248,18 @@ loop:
 	JNZ        loop
 
 done:
-	VXORPS Z1, Z0, Z0
-	VXORPS Z3, Z2, Z2
-	VXORPS Z2, Z0, Z0
-	VMOVD  X0, AX
+	VXORPS        Z1, Z0, Z0
+	VXORPS        Z3, Z2, Z2
+	VXORPS        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPXOR         Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPXOR         X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPXOR         X1, X0, X0
+	VMOVD         X0, AX
 	VZEROUPPER
-	MOVL   AX, ret+16(FP)
+	MOVL          AX, ret+16(FP)
 	RET

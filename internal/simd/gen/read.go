@@ -41,8 +41,22 @@ func (g *gen) read(ahead int) {
 	g.VXORPS(acc[1], acc[0], acc[0])
 	g.VXORPS(acc[3], acc[2], acc[2])
 	g.VXORPS(acc[2], acc[0], acc[0])
+	y := acc[0].AsY()
+	if g.lanes == 16 {
+		upper := g.YMM()
+		g.VEXTRACTI64X4(op.U8(1), acc[0], upper)
+		g.VPXOR(upper, y, y)
+	}
+	x, upper := acc[0].AsX(), g.XMM()
+	g.VEXTRACTI128(op.U8(1), y, upper)
+	g.VPXOR(upper, x, x)
+	for _, order := range []uint8{0x4e, 0xb1} {
+		t := g.XMM()
+		g.VPSHUFD(op.U8(order), x, t)
+		g.VPXOR(t, x, x)
+	}
 	sum := g.GP32()
-	g.VMOVD(acc[0].AsX(), sum)
+	g.VMOVD(x, sum)
 	g.VZEROUPPER()
 	g.Store(sum, g.ReturnIndex(0))
 	g.RET()
