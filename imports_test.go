@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"internal/cuda/build": {},
 	"internal/cuda/gen":   {"internal/cuda/build"},
 	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
-	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda"},
+	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda", "internal/nv"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
 	"cmd/flashdec":        {"", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
 }

@@ -73,8 +73,10 @@ func (b *Backend) describe(dev nv.Device) error {
 		value *int
 		which nv.Attribute
 	}{
-		{&major, nv.ComputeCapabilityMajor}, {&minor, nv.ComputeCapabilityMinor},
-		{&b.multiprocessors, nv.MultiprocessorCount}, {&b.sharedLimit, nv.MaxSharedMemoryPerBlock},
+		{&major, nv.ComputeCapabilityMajor},
+		{&minor, nv.ComputeCapabilityMinor},
+		{&b.multiprocessors, nv.MultiprocessorCount},
+		{&b.sharedLimit, nv.MaxSharedMemoryPerBlock},
 	} {
 		if *a.value, err = dev.Attribute(a.which); err != nil {
 			return err

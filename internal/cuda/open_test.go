@@ -65,8 +65,15 @@ func TestTargetForEveryGPU(t *testing.T) {
 		major, minor int
 		want         string
 	}{
-		{8, 0, "sm_80.cubin"}, {8, 6, "sm_86.cubin"}, {8, 7, "sm_86.cubin"}, {8, 9, "sm_89.cubin"},
-		{9, 0, "sm_90a.cubin"}, {10, 0, "compute_80.ptx"}, {12, 0, "sm_120.cubin"}, {12, 1, "sm_120.cubin"}, {13, 0, "compute_80.ptx"},
+		{8, 0, "sm_80.cubin"},
+		{8, 6, "sm_86.cubin"},
+		{8, 7, "sm_86.cubin"},
+		{8, 9, "sm_89.cubin"},
+		{9, 0, "sm_90a.cubin"},
+		{10, 0, "compute_80.ptx"},
+		{12, 0, "sm_120.cubin"},
+		{12, 1, "sm_120.cubin"},
+		{13, 0, "compute_80.ptx"},
 	} {
 		if got := build.For(c.major, c.minor).File; got != c.want {
 			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got, c.want)
