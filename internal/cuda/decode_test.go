@@ -25,7 +25,6 @@ type problem struct {
 	layout   kv.Layout
 	dtype    kv.DType
 	splits   int
-	poisoned bool // a visible value is NaN
 }
 
 func (p problem) String() string {
