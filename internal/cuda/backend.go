@@ -153,8 +153,8 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	if b.closed {
 		return errClosed
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return b.ctx.Do(func() error { return b.decode(ctx, l) })
 }
@@ -183,8 +183,8 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	if err := s.results(&bufs, l); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err := s.Launch(b.stream, bufs); err != nil {
 		return err

@@ -145,7 +145,9 @@ func TestMeasure(t *testing.T) {
 	defer out.Close()
 	version := "unknown"
 	if raw, err := os.ReadFile("/proc/driver/nvidia/version"); err == nil {
-		version = strings.SplitN(string(raw), "\n", 2)[0]
+		if found := regexp.MustCompile(`\b\d+\.\d+\.\d+\b`).Find(raw); found != nil {
+			version = string(found)
+		}
 	}
 	if err := b.Do(func() error {
 		m, err := newMeter(b)
@@ -169,7 +171,7 @@ func TestMeasure(t *testing.T) {
 					r.Floor, r.Ceiling = floor, float64(r.KVBytes)/floor
 					r.Share = floor / r.Seconds
 					r.Device, r.Driver, r.Commit = b.name, version, *measureCommit
-					r.Command = strings.Join(os.Args[1:], " ")
+					r.Command = "go test ./internal/cuda -run TestMeasure -measure FILE"
 					line, err := json.Marshal(r)
 					if err != nil {
 						return err

@@ -48,7 +48,7 @@ type params struct {
 	lse         nv.Pointer
 	stateM      nv.Pointer
 	stateL      nv.Pointer
-	partialM2   nv.Pointer
+	partialM    nv.Pointer
 	partialL    nv.Pointer
 	partialO    nv.Pointer
 	counters    nv.Pointer

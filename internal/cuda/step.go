@@ -181,7 +181,7 @@ func (s *Step) scratch(c StepConfig, counters int) error {
 	}
 	counters *= int(1 + p.maxBands)
 	if err := errors.Join(
-		s.alloc(&p.partialM2, rows*4),
+		s.alloc(&p.partialM, rows*4),
 		s.alloc(&p.partialL, rows*4),
 		s.alloc(&p.partialO, rows*c.Shape.ValueDim*4),
 		s.alloc(&p.counters, counters*4),

@@ -13,11 +13,11 @@ using namespace flashdec;
 
 extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char shared[];
-  __shared__ __align__(16) float m2[kMaxRows * kWarps], l[kMaxRows * kWarps];
-  __shared__ float kept_m2[kMaxRows], kept_l[kMaxRows];
+  __shared__ __align__(16) float m[kMaxRows * kWarps], l[kMaxRows * kWarps];
+  __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
   const Work w = work_of(p);
-  States s{1, m2, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, kept_m2, kept_l};
-  if (threadIdx.x < kMaxRows * kWarps) m2[threadIdx.x] = -CUDART_INF_F;
+  States s{1, m, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, true, kept_m, kept_l};
+  if (threadIdx.x < kMaxRows * kWarps) m[threadIdx.x] = -CUDART_INF_F;
   __syncthreads();
   general_work(p, w, s);
   finish<1, 0>(p, w, s, s.o);

@@ -151,7 +151,7 @@ __device__ __forceinline__ float q_exponent(const float *q, int dim) {
 // g's m and its own part of l.
 template <int V, int kSets>
 struct WarpState {
-  float m2[kSets], l[kSets];
+  float m[kSets], l[kSets];
   float o[kSets][V / 8][4];  // [value dims 8i + 2t, + 1; rows g, g + 8], numerators
 };
 
@@ -212,26 +212,26 @@ __device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t tile
 // as high and low parts; o and l move to the new maximum. The weights of a type
 // with a narrow exponent are 2^15 times larger.
 template <class T, int V, int kSets>
-__device__ __forceinline__ void weigh(WarpState<V, kSets> &x, int set, const float (&s2)[2][2], uint32_t (&a)[4]) {
+__device__ __forceinline__ void weigh(WarpState<V, kSets> &x, int set, const float (&s)[2][2], uint32_t (&a)[4]) {
   constexpr float kLift = Half<T>::kNarrow ? 15.0f : 0.0f;
-  float m2 = fmaxf(fmaxf(s2[0][0], s2[0][1]), fmaxf(s2[1][0], s2[1][1]));
-  m2 = fmaxf(m2, __shfl_xor_sync(~0u, m2, 1));
-  m2 = fmaxf(fmaxf(m2, __shfl_xor_sync(~0u, m2, 2)), x.m2[set]);
-  if (__any_sync(~0u, m2 > x.m2[set])) {
-    float shrink = m2 > x.m2[set] ? exp2_fast(x.m2[set] - m2) : 1.0f;
-    x.m2[set] = m2;
+  float m = fmaxf(fmaxf(s[0][0], s[0][1]), fmaxf(s[1][0], s[1][1]));
+  m = fmaxf(m, __shfl_xor_sync(~0u, m, 1));
+  m = fmaxf(fmaxf(m, __shfl_xor_sync(~0u, m, 2)), x.m[set]);
+  if (__any_sync(~0u, m > x.m[set])) {
+    float shrink = m > x.m[set] ? exp_fast(x.m[set] - m) : 1.0f;
+    x.m[set] = m;
     x.l[set] *= shrink;
 #pragma unroll
     for (int i = 0; i < V / 8; i++)
 #pragma unroll
       for (int j = 0; j < 4; j++) x.o[set][i][j] *= shrink;
   }
-  float base = (is_empty(m2) ? 0.0f : m2) - kLift;
+  float base = is_empty(m) ? 0.0f : m;
   float w[2][2];
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    w[i][0] = exp2_fast(s2[i][0] - base);
-    w[i][1] = exp2_fast(s2[i][1] - base);
+#pragma unroll
+    for (int j = 0; j < 2; j++) w[i][j] = exp2_fast(fmaf(s[i][j] - base, kLog2E, kLift));
     x.l[set] += w[i][0] + w[i][1];
     Half<T>::split(w[i][0], w[i][1], a[2 * i], a[2 * i + 1]);
   }
@@ -261,7 +261,7 @@ __device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &
         float &score = s[set][i / 2][i % 2];
         int key = first + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
         score *= unit[set];
-        if (!all.plain) score = bend2(p, rows[set], score, key);
+        if (!all.plain) score = bend(p, rows[set], score, key);
         if (!inside && !sees(rows[set], key)) score = -CUDART_INF_F;
       }
     }
@@ -270,7 +270,7 @@ __device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &
   multiply_v<T, S, V, kSets>(x, tile + kTile * S::kKeyBytes, a);
 }
 
-// Divide, write the warp's rows to shared memory, and report whether all is finite.
+// Write the warp's rows to shared memory, and report whether all is finite.
 template <class T, class S, int V, int kSets>
 __device__ __forceinline__ bool store_warp(WarpState<V, kSets> &x, const States &s, int warp, int rows) {
   constexpr float kLower = Half<T>::kNarrow ? 1.0f / 32768.0f : 1.0f;
@@ -281,16 +281,15 @@ __device__ __forceinline__ bool store_warp(WarpState<V, kSets> &x, const States 
     float sum = x.l[set];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    float divide = sum > 0.0f ? reciprocal(sum) : 0.0f;
     probe += sum * 0.0f;
     int row = set * kRows + g;
 #pragma unroll
     for (int i = 0; i < V / 8; i++) {
       float2 y = make_float2(x.o[set][i][0] + x.o[set][i][2], x.o[set][i][1] + x.o[set][i][3]);
       probe += (y.x + y.y) * 0.0f;
-      if (row < rows) *reinterpret_cast<float2 *>(s.o + (warp * rows + row) * S::kLd + i * 8 + t * 2) = make_float2(y.x * divide, y.y * divide);
+      if (row < rows) *reinterpret_cast<float2 *>(s.o + (warp * rows + row) * S::kLd + i * 8 + t * 2) = make_float2(y.x * kLower, y.y * kLower);
     }
-    if (t == 0 && row < rows) s.m2[row * kWarps + warp] = x.m2[set], s.l[row * kWarps + warp] = sum * kLower;
+    if (t == 0 && row < rows) s.m[row * kWarps + warp] = x.m[set], s.l[row * kWarps + warp] = sum * kLower;
   }
   return probe == 0.0f;
 }
@@ -299,12 +298,12 @@ template <class T, int K, int V, int kSets>
 __device__ __forceinline__ void decode_work(const Params &p) {
   using S = Sizes<K, V, kSets>;
   extern __shared__ __align__(128) char shared[];
-  __shared__ __align__(16) float warp_m2[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
-  __shared__ float kept_m2[kMaxRows], kept_l[kMaxRows];
+  __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
+  __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
   const Work w = work_of(p);
   int warp = threadIdx.x / 32, warps = blockDim.x / 32, g = threadIdx.x % 32 / 4;
 
-  if (threadIdx.x < kMaxRows * kWarps) warp_m2[threadIdx.x] = -CUDART_INF_F;
+  if (threadIdx.x < kMaxRows * kWarps) warp_m[threadIdx.x] = -CUDART_INF_F;
 
   char *ring_start = shared + S::kQBytes;
   uint32_t ring = shared_address(ring_start) + warp * p.stages * S::kTileBytes;
@@ -328,7 +327,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
     all.hi = min(all.hi, rows[set].hi);
     const float *from = r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr;
     float by = q_exponent<T>(from, p.key_dim);
-    unit[set] = p.scale * reciprocal(by) * (all.plain ? kLog2E : 1.0f);
+    unit[set] = p.scale * reciprocal(by);
     if constexpr (S::kQInRegisters) {
 #pragma unroll
       for (int step = 0; step < S::kSteps; step++) load_q<T>(q[set * S::kSteps + step], from, step, p.key_dim, by);
@@ -346,7 +345,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
 
   WarpState<V, kSets> x{};
 #pragma unroll
-  for (int set = 0; set < kSets; set++) x.m2[set] = -CUDART_INF_F;
+  for (int set = 0; set < kSets; set++) x.m[set] = -CUDART_INF_F;
   int stage = 0;
   for (int key = first; key < w.end; key += warps * kTile) {
     copy_wait(p.stages - 2);
@@ -359,10 +358,10 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   copy_wait<0>();
   __syncthreads();
 
-  States states{kWarps, warp_m2, warp_l, kWarps, reinterpret_cast<float *>(ring_start), S::kLd, kept_m2, kept_l};
+  States states{kWarps, warp_m, warp_l, kWarps, reinterpret_cast<float *>(ring_start), S::kLd, true, kept_m, kept_l};
   bool finite = store_warp<T, S, V, kSets>(x, states, warp, w.rows);
   if (__syncthreads_or(!finite)) {
-    if (threadIdx.x < kMaxRows * kWarps) warp_m2[threadIdx.x] = -CUDART_INF_F;
+    if (threadIdx.x < kMaxRows * kWarps) warp_m[threadIdx.x] = -CUDART_INF_F;
     __syncthreads();
     general_work(p, w, states);
   }

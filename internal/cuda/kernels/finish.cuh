@@ -10,14 +10,15 @@ constexpr int kMaxRows = 16;  // query rows a block
 constexpr int kWarps = 4;     // most warps of a block
 
 // States of the block's rows, in shared memory. o is the average, as in
-// attn.State; its element (b, r, d) is at o[(b·rows + r)·ld + d].
+// attn.State, or l times it; its element (b, r, d) is at o[(b·rows + r)·ld + d].
 struct States {
-  int n;             // states; m2 and l have room for a multiple of 4
-  float *m2, *l;     // [rows, stride] base 2; empty from n on
+  int n;             // states; m and l have room for a multiple of 4
+  float *m, *l;     // [rows, stride] natural; empty from n on
   int stride;
   float *o;
   int ld;
-  float *kept_m2, *kept_l;  // [rows] where Target kKeep puts m and l; o takes state 0's place
+  bool undivided;           // o is l times the average
+  float *kept_m, *kept_l;  // [rows] where Target kKeep puts m and l; o takes state 0's place
 };
 
 template <int kWide>
@@ -43,16 +44,23 @@ enum Target { kResult, kPartial, kKeep };
 
 // The state of a unit's row to LSE, or to m and l; returns what o is to be
 // multiplied by: a sink's presence shrinks it.
-__device__ __forceinline__ float result_row(const Params &p, const Work &w, int r, int64_t row, bool write, float m2, float l) {
+__device__ __forceinline__ float result_row(const Params &p, const Work &w, int r, int64_t row, bool write, float m, float l) {
   float factor = 1.0f;
+  if (p.slopes && !is_empty(m)) {
+    int head, pos = w.pos + query_of(p, w.row + r, head);
+    float slope = p.slopes[w.head * p.group + head];
+    m = fmaf(slope, static_cast<float>(anchor_of(p, slope, pos) - pos), m);
+  }
   if (p.state_m) {
-    if (write) p.state_m[row] = is_empty(m2) ? m2 : m2 * kLn2, p.state_l[row] = l;
+    if (write) p.state_m[row] = m, p.state_l[row] = l;
     return factor;
   }
   if (p.sinks) {
-    factor = merge_sink(p.sinks[query_head(p, w, r)], m2, l);
+    bool empty = is_empty(m);
+    float left = merge_sink(p.sinks[query_head(p, w, r)], m, l);
+    if (!empty) factor = left;
   }
-  if (p.lse && write) p.lse[row] = lse_of(m2, l);
+  if (p.lse && write) p.lse[row] = lse_of(m, l);
   return factor;
 }
 
@@ -69,43 +77,43 @@ __device__ __forceinline__ void merge_states(const Params &p, const Work &w, con
     int d = (i - r * vecs) * kWide;
     if (kDim && d >= dim) continue;
     Merge<kWide> a = merge_none<kWide>();
-    const float *m2 = s.m2 + r * s.stride, *l = s.l + r * s.stride, *o = s.o + r * s.ld + d;
+    const float *m = s.m + r * s.stride, *l = s.l + r * s.stride, *o = s.o + r * s.ld + d;
 #pragma unroll 1
     for (int b = 0; b < s.n; b += 4) {
-      merge_four<kWide>(a, *reinterpret_cast<const float4 *>(m2 + b), *reinterpret_cast<const float4 *>(l + b),
+      merge_four<kWide>(a, *reinterpret_cast<const float4 *>(m + b), *reinterpret_cast<const float4 *>(l + b), s.undivided,
                         [&](int j) { return load_vec<kWide>(o + (b + j) * w.rows * s.ld); });
     }
-    if (is_empty(a.m2))
+    float inverse = reciprocal(a.l), average[kWide];
 #pragma unroll
-      for (int j = 0; j < kWide; j++) a.o[j] = 0.0f;
-    float *to_m2 = s.kept_m2, *to_l = s.kept_l;
+    for (int j = 0; j < kWide; j++) average[j] = is_empty(a.m) ? 0.0f : divide(a.sum[j], a.l, inverse);
+    float *to_m = s.kept_m, *to_l = s.kept_l;
     float *to = s.o + r * s.ld + d;
     if (target == kResult) {
       int64_t row = out_row(p, w, r);
-      float factor = result_row(p, w, r, row, d == 0, a.m2, a.l);
+      float factor = result_row(p, w, r, row, d == 0, a.m, a.l);
 #pragma unroll
-      for (int j = 0; j < kWide; j++) a.o[j] *= factor;
+      for (int j = 0; j < kWide; j++) average[j] *= factor;
       to = p.out + row * dim + d;
     } else if (target == kPartial) {
-      to_m2 = p.partial_m2 + partial, to_l = p.partial_l + partial;
+      to_m = p.partial_m + partial, to_l = p.partial_l + partial;
       to = p.partial_o + (partial + r) * dim + d;
     }
-    if (d == 0 && target != kResult) to_m2[r] = a.m2, to_l[r] = a.l;
-    store_vec<kWide>(to, a.o);
+    if (d == 0 && target != kResult) to_m[r] = a.m, to_l[r] = a.l;
+    store_vec<kWide>(to, average);
   }
 }
 
 // Tables of m and l for up to `most` states at the end of shared memory.
 __device__ __forceinline__ void place_tables(const Params &p, States &s, int rows, int most, float *shared) {
   s.stride = (most + 3) / 4 * 4;
-  s.m2 = shared + (p.merge_floats / 4 * 4 - 2 * rows * s.stride);
-  s.l = s.m2 + rows * s.stride;
+  s.m = shared + (p.merge_floats / 4 * 4 - 2 * rows * s.stride);
+  s.l = s.m + rows * s.stride;
 }
 
 // Pad the tables with empty states to a multiple of four.
 __device__ __forceinline__ void pad_tables(const States &s, int rows) {
   if (threadIdx.x < rows)
-    for (int b = s.n; b % 4 != 0; b++) s.m2[threadIdx.x * s.stride + b] = -CUDART_INF_F, s.l[threadIdx.x * s.stride + b] = 0.0f;
+    for (int b = s.n; b % 4 != 0; b++) s.m[threadIdx.x * s.stride + b] = -CUDART_INF_F, s.l[threadIdx.x * s.stride + b] = 0.0f;
 }
 
 // Splits whose states merge in one step: first, first + step, … .
@@ -150,9 +158,9 @@ __device__ __forceinline__ int gather_partials(const Params &p, const Work &w, S
   int most = (p.merge_floats - 6 * rows - 8) / (rows * (s.ld + 2));
   int kept = done > 0, count = min(most - kept, g.count - done);
   place_tables(p, s, rows, most, shared);
-  s.o = shared, s.n = kept + count;
+  s.o = shared, s.n = kept + count, s.undivided = false;
   if (kept && threadIdx.x < rows) {
-    s.m2[threadIdx.x * s.stride] = s.kept_m2[threadIdx.x];
+    s.m[threadIdx.x * s.stride] = s.kept_m[threadIdx.x];
     s.l[threadIdx.x * s.stride] = s.kept_l[threadIdx.x];
   }
   int64_t base = w.partial + w.row;
@@ -160,7 +168,7 @@ __device__ __forceinline__ int gather_partials(const Params &p, const Work &w, S
   for (int b = threadIdx.x / 32; b < count; b += blockDim.x / 32) {
     int64_t from = base + static_cast<int64_t>(g.first + (done + b) * g.step) * w.item_rows;
     if (lane < rows) {
-      copy4(shared_address(s.m2 + lane * s.stride + kept + b), p.partial_m2 + from + lane);
+      copy4(shared_address(s.m + lane * s.stride + kept + b), p.partial_m + from + lane);
       copy4(shared_address(s.l + lane * s.stride + kept + b), p.partial_l + from + lane);
     }
     float *to = s.o + (kept + b) * rows * s.ld;

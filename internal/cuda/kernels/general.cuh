@@ -34,9 +34,10 @@ __device__ __forceinline__ float warp_sum(float x) {
 
 // Shared memory of general_work.
 struct GeneralScratch {
-  float s[kMaxRows][kTileKeys];      // scores in base 2, then weights
+  float s[kMaxRows][kTileKeys];      // scores, then weights
   int64_t k[kTileKeys], v[kTileKeys];  // byte offsets of the tile's rows
-  float shrink[kMaxRows];            // exp(m_old − m_new)
+  float shrink[kMaxRows];            // exp(m_old − m_new); kHidden where there is nothing old
+  float run_m[kMaxRows], run_l[kMaxRows];
 };
 
 // Where the tile's keys and values lie.
@@ -56,15 +57,15 @@ __device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch
   for (int i = threadIdx.x / 32; i < count * w.rows; i += warps) {
     int j = i / w.rows, r = i - j * w.rows;
     Row row = row_of(p, w, r);
-    float s2 = -CUDART_INF_F;
+    float score = -CUDART_INF_F;
     if (sees(row, first + j)) {
       const char *k = p.k.data + t.k[j];
       const float *q = p.q + out_row(p, w, r) * p.key_dim;
       float qk = 0.0f;
       for (int d = lane; d < p.key_dim; d += 32) qk = fmaf(q[d], element(k, p.k_type, d), qk);
-      s2 = bend2(p, row, warp_sum(qk) * p.scale, first + j);
+      score = bend(p, row, warp_sum(qk) * p.scale, first + j);
     }
-    if (lane == 0) t.s[r][j] = s2;
+    if (lane == 0) t.s[r][j] = score;
   }
 }
 
@@ -73,22 +74,22 @@ __device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch
 __device__ inline void weigh_keys(const Work &w, const States &s, GeneralScratch &t, int count) {
   int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   for (int r = threadIdx.x / 32; r < w.rows; r += warps) {
-    float m2 = -CUDART_INF_F;
-    for (int j = lane; j < count; j += 32) m2 = max_nan(m2, t.s[r][j]);
-    float old = s.m2[r * s.stride];
-    m2 = max_nan(warp_max_nan(m2), old);
+    float m = -CUDART_INF_F;
+    for (int j = lane; j < count; j += 32) m = max_nan(m, t.s[r][j]);
+    float old = s.m[r * s.stride];
+    m = max_nan(warp_max_nan(m), old);
     float sum = 0.0f;
     for (int j = lane; j < count; j += 32) {
-      float weight = merge_weight(t.s[r][j], 1.0f, m2);
+      float weight = merge_weight(t.s[r][j], 1.0f, m);
       t.s[r][j] = is_empty(t.s[r][j]) ? kHidden : weight;
       sum += weight;
     }
     sum = warp_sum(sum);
     __syncwarp();
     if (lane == 0) {
-      t.shrink[r] = is_empty(old) ? 0.0f : exp2_fast(old - m2);
-      s.l[r * s.stride] = merge_weight(old, s.l[r * s.stride], m2) + sum;
-      s.m2[r * s.stride] = m2;
+      t.shrink[r] = is_empty(old) ? kHidden : exp_fast(old - m);
+      s.l[r * s.stride] = merge_weight(old, s.l[r * s.stride], m) + sum;
+      s.m[r * s.stride] = m;
     }
   }
 }
@@ -96,26 +97,53 @@ __device__ inline void weigh_keys(const Work &w, const States &s, GeneralScratch
 // o[r][d] = o[r][d]·exp(m_old − m_new) + Σ exp(s_j − m_new)·v_j[d]. A thread takes a d.
 __device__ inline void add_values(const Params &p, const Work &w, const States &s, GeneralScratch &t, int count) {
   for (int d = threadIdx.x; d < p.value_dim; d += blockDim.x) {
-    float o[kMaxRows];
-#pragma unroll
-    for (int r = 0; r < kMaxRows; r++)
-      if (r < w.rows) o[r] = t.shrink[r] == 0.0f ? 0.0f : s.o[r * s.ld + d] * t.shrink[r];
+    float sum[kMaxRows] = {};
     for (int j = 0; j < count; j++) {
       float v = element(p.v.data + t.v[j], p.v_type, d);
 #pragma unroll
       for (int r = 0; r < kMaxRows; r++)
-        if (r < w.rows && t.s[r][j] != kHidden) o[r] = fmaf(t.s[r][j], v, o[r]);
+        if (r < w.rows && t.s[r][j] != kHidden) sum[r] = fmaf(t.s[r][j], v, sum[r]);
     }
 #pragma unroll
     for (int r = 0; r < kMaxRows; r++)
-      if (r < w.rows) s.o[r * s.ld + d] = o[r];
+      if (r < w.rows) {
+        float &o = s.o[r * s.ld + d];
+        o = t.shrink[r] == kHidden ? sum[r] : fmaf(o, t.shrink[r], sum[r]);
+      }
   }
 }
 
-// The state of the block's work, as s's first one.
+// A long sum of equal terms rounds the same way every time: keys are summed by
+// kLongKeys, and those sums added up in a second array behind the first.
+constexpr int kLongKeys = 32 * kTileKeys;
+
+__device__ inline void fold_long(const Params &p, const Work &w, const States &s, GeneralScratch &t) {
+  float *run = s.o + w.rows * s.ld;
+  for (int i = threadIdx.x; i < w.rows * p.value_dim; i += blockDim.x) {
+    int r = i / p.value_dim, at = r * s.ld + i - r * p.value_dim;
+    float m_old = t.run_m[r], m_new = s.m[r * s.stride], m = max_nan(m_old, m_new);
+    float sum = is_empty(m_old) ? 0.0f : run[at] * exp_fast(m_old - m);
+    if (!is_empty(m_new)) sum = fmaf(s.o[at], exp_fast(m_new - m), sum);
+    run[at] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x < w.rows) {
+    int r = threadIdx.x;
+    float m_new = s.m[r * s.stride], l_new = s.l[r * s.stride], m = max_nan(t.run_m[r], m_new);
+    t.run_l[r] = merge_weight(t.run_m[r], t.run_l[r], m) + merge_weight(m_new, l_new, m);
+    t.run_m[r] = m;
+    s.m[r * s.stride] = -CUDART_INF_F, s.l[r * s.stride] = 0.0f;
+  }
+  __syncthreads();
+}
+
+// The state of the block's work, as s's first one, undivided.
 static __device__ __noinline__ void general_work(const Params &p, const Work &w, const States &s) {
   __shared__ GeneralScratch t;
-  if (threadIdx.x < w.rows) s.m2[threadIdx.x * s.stride] = -CUDART_INF_F, s.l[threadIdx.x * s.stride] = 0.0f;
+  if (threadIdx.x < w.rows) {
+    s.m[threadIdx.x * s.stride] = t.run_m[threadIdx.x] = -CUDART_INF_F;
+    s.l[threadIdx.x * s.stride] = t.run_l[threadIdx.x] = 0.0f;
+  }
   __syncthreads();
   for (int first = w.begin; first < w.end; first += kTileKeys) {
     int count = min(kTileKeys, w.end - first);
@@ -127,11 +155,14 @@ static __device__ __noinline__ void general_work(const Params &p, const Work &w,
     __syncthreads();
     add_values(p, w, s, t, count);
     __syncthreads();
+    if ((first - w.begin + kTileKeys) % kLongKeys == 0) fold_long(p, w, s, t);
   }
+  fold_long(p, w, s, t);
   for (int i = threadIdx.x; i < w.rows * p.value_dim; i += blockDim.x) {
-    int r = i / p.value_dim, d = i - r * p.value_dim;
-    if (!is_empty(s.m2[r * s.stride])) s.o[r * s.ld + d] /= s.l[r * s.stride];
+    int r = i / p.value_dim, at = r * s.ld + i - r * p.value_dim;
+    s.o[at] = s.o[w.rows * s.ld + at];
   }
+  if (threadIdx.x < w.rows) s.m[threadIdx.x * s.stride] = t.run_m[threadIdx.x], s.l[threadIdx.x * s.stride] = t.run_l[threadIdx.x];
   __syncthreads();
 }
 

@@ -60,7 +60,7 @@ struct Params {
   float *lse;             // [queries, num_heads] natural; or null
   float *state_m;         // [queries, num_heads] natural; null unless states are wanted
   float *state_l;         // [queries, num_heads]
-  float *partial_m2;      // [partial rows] base 2
+  float *partial_m;       // [partial rows] natural
   float *partial_l;       // [partial rows]
   float *partial_o;       // [partial rows, value_dim]
   uint32_t *counters;     // zero between launches

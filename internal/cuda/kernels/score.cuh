@@ -52,9 +52,18 @@ struct Row {
   int32_t pos;             // position of the query; may be negative
   int32_t lo, hi;          // keys that causality, the window and the work leave
   int32_t origin;          // key of the mask row's first column
-  float slope2;            // ALiBi slope times log2 e
+  int32_t anchor;          // distances are counted from here
+  float slope;             // of ALiBi
   const uint8_t *visible;  // mask row; null where nothing is masked
 };
+
+// Where a row's bias is largest, which scores are kept relative to: it may grow
+// far beyond them, and take their last digits with it. The same for all splits;
+// result_row adds what it leaves out.
+__device__ __forceinline__ int anchor_of(const Params &p, float slope, int pos) {
+  if (slope >= 0.0f) return pos;
+  return p.window > 0 ? max(pos - p.window + 1, 0) : 0;
+}
 
 __device__ __forceinline__ Row row_of(const Params &p, const Work &w, int r) {
   Row row;
@@ -62,7 +71,8 @@ __device__ __forceinline__ Row row_of(const Params &p, const Work &w, int r) {
   row.pos = w.pos + query;
   row.hi = p.causal ? min(w.end, row.pos + 1) : w.end;
   row.lo = p.window > 0 ? max(row.pos - p.window + 1, w.begin) : w.begin;
-  row.slope2 = p.slopes ? p.slopes[w.head * p.group + head] * kLog2E : 0.0f;
+  row.slope = p.slopes ? p.slopes[w.head * p.group + head] : 0.0f;
+  row.anchor = anchor_of(p, row.slope, row.pos);
   row.origin = w.origin;
   row.visible = p.mask ? p.mask + (w.mask_row + query) * p.mask_keys : nullptr;
   return row;
@@ -82,13 +92,10 @@ __device__ __forceinline__ float tanh_small(float x) {
   return fabsf(x) < 0.25f ? series : quotient;
 }
 
-// scale·q·k to a score in base 2. scaled is in natural units; the caller has
-// multiplied by the scale.
-__device__ __forceinline__ float bend2(const Params &p, const Row &row, float scaled, int key) {
+// scale·q·k to a score, but for the bias at the row's anchor.
+__device__ __forceinline__ float bend(const Params &p, const Row &row, float scaled, int key) {
   if (p.softcap > 0.0f) scaled = p.softcap * tanh_small(scaled * reciprocal(p.softcap));
-  float s2 = scaled * kLog2E;
-  if (p.slopes) s2 += row.slope2 * static_cast<float>(key - row.pos);
-  return s2;
+  return p.slopes ? fmaf(row.slope, static_cast<float>(key - row.anchor), scaled) : scaled;
 }
 
 // Byte offset of a KV head's row in a plane.
