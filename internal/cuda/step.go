@@ -192,7 +192,7 @@ func (s *Step) scratch(c StepConfig, counters int) error {
 }
 
 // oneStep is the most splits that merge in one step; docs/calibration-gpu.md.
-const oneStep = 40
+const oneStep = 20
 
 // bands chooses how units of many splits merge: in bands of about the square root
 // of the most splits, so that both steps have as many states.
