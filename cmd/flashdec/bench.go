@@ -103,8 +103,12 @@ func (cmd *benchCmd) threadCounts() []int {
 	return slices.Compact([]int{1, runtime.GOMAXPROCS(0)})
 }
 
-func (cmd *benchCmd) measureAll(ctx context.Context, cases []benchCase, report *benchReport) error {
-	a := newArena(cmd.MB << 20)
+func (cmd *benchCmd) measureAll(ctx context.Context, cases []benchCase, report *benchReport) (err error) {
+	a, err := newArena(cmd.MB << 20)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
 	bar := report.t.bar(len(cases)*len(cmd.threadCounts()), "measuring")
 	defer bar.done()
 	for i := range cases {

@@ -60,11 +60,17 @@ func TestSuites(t *testing.T) {
 			if c.storedBytes() > 1<<22 {
 				continue // sized by its own rule, not by the bytes given
 			}
-			a := newArena(2 * c.storedBytes())
+			a, err := newArena(2 * c.storedBytes())
+			if err != nil {
+				t.Fatal(err)
+			}
 			views, err := a.views(&c)
 			if err != nil {
 				t.Errorf("suite %s, %s: %v", name, c.name, err)
 				continue
+			}
+			if err := a.close(); err != nil {
+				t.Error(err)
 			}
 			if got := len(views[0].Seqs); got != len(c.lens) {
 				t.Errorf("suite %s, %s: a view of %d sequences, want %d", name, c.name, got, len(c.lens))
