@@ -13,6 +13,7 @@ type config struct {
 	roundsWeights bool
 	sparse        bool
 	plainTypes    bool
+	runsToTheEnd  bool
 }
 
 // Option changes what the suite asks of a backend.
@@ -35,6 +36,10 @@ func ReadsInPlace() Option { return func(c *config) { c.sparse = true } }
 // WithoutQuantised is for a backend that takes no quantised types. It has to
 // refuse them.
 func WithoutQuantised() Option { return func(c *config) { c.plainTypes = true } }
+
+// RunsToTheEnd is for a backend that cannot stop a step once it has started: it
+// looks at the context before it starts, and steps that take hours are left out.
+func RunsToTheEnd() Option { return func(c *config) { c.runsToTheEnd = true } }
 
 // test is one test of the suite, on a backend that others use, too.
 type test struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/cuda"
 	"github.com/flashdec/flashdec/internal/cpu"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -18,12 +19,21 @@ type opener struct {
 	open func(threads int) (backend.Backend, error)
 }
 
-// backends are what --backend can name, the fastest first: auto takes the first
-// that opens.
+// backends are what --backend can name. auto takes the first that opens: a file's
+// keys and values lie in host memory, and the way to a GPU costs more than the
+// decode there saves.
 func backends() []opener {
 	return []opener{
 		{"cpu", func(threads int) (backend.Backend, error) { return cpu.New(cpu.Options{Threads: threads}), nil }},
+		{"cuda", openCUDA},
 	}
+}
+
+func openCUDA(threads int) (backend.Backend, error) {
+	if threads != 0 {
+		return nil, fmt.Errorf("--threads is %d, but only the CPU has threads to choose", threads)
+	}
+	return cuda.Open(cuda.Options{})
 }
 
 // backendNames is the choice that --backend offers.

@@ -15,5 +15,5 @@ func TestConformance(t *testing.T) {
 			tb.Fatal(err)
 		}
 		return b
-	}, backendtest.WithoutQuantised())
+	}, backendtest.WithoutQuantised(), backendtest.RunsToTheEnd())
 }
