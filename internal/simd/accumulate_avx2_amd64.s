@@ -6,17 +6,39 @@
 
 // func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -26,304 +48,348 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys1done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys1:
-	CMPQ R10, BX
-	JGE  ahead2done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead2done
 
-ahead2line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead2line
+ahead2:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead2same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead2row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead2done
+
+ahead2row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead2same:
+	DECQ DX
+	JNZ  ahead2
 
 ahead2done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y9
-	VMOVUPS      (R9), Y10
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VMOVUPS      (DX), Y10
 	VFMADD231PS  Y9, Y10, Y1
-	VMOVUPS      32(R9), Y10
+	VMOVUPS      32(DX), Y10
 	VFMADD231PS  Y9, Y10, Y2
-	VMOVUPS      64(R9), Y10
+	VMOVUPS      64(DX), Y10
 	VFMADD231PS  Y9, Y10, Y3
-	VMOVUPS      96(R9), Y10
+	VMOVUPS      96(DX), Y10
 	VFMADD231PS  Y9, Y10, Y4
-	VMOVUPS      128(R9), Y10
+	VMOVUPS      128(DX), Y10
 	VFMADD231PS  Y9, Y10, Y5
-	VMOVUPS      160(R9), Y10
+	VMOVUPS      160(DX), Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VMOVUPS      192(R9), Y10
+	VMOVUPS      192(DX), Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      224(R9), Y10
+	VMOVUPS      224(DX), Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys1
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys1done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset3
+	MOVQ         (CX)(DI*8), R9
+
+offset3:
+	JMP keys1
 
 keys1done:
-ahead3row:
-	CMPQ R10, BX
-	JGE  ahead3done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead3line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead3line
-	INCQ       R10
-	JMP        ahead3row
-
-ahead3done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (SI), Y9, Y11
+	VANDPS       (AX), Y9, Y11
 	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y9, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y9, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y9, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	VANDPS       128(SI), Y9, Y1
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(SI)
-	VANDPS       160(SI), Y9, Y1
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(SI)
-	VANDPS       192(SI), Y9, Y1
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(SI)
-	VANDPS       224(SI), Y9, Y1
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+256, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys4done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys4:
-	CMPQ R10, BX
-	JGE  ahead5done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead5done
 
-ahead5line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead5line
+ahead5:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead5same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead5row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead5done
+
+ahead5row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead5same:
+	DECQ DX
+	JNZ  ahead5
 
 ahead5done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y5
-	VMOVUPS      (R9), Y6
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VMOVUPS      (DX), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VMOVUPS      32(R9), Y6
+	VMOVUPS      32(DX), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VMOVUPS      64(R9), Y6
+	VMOVUPS      64(DX), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      96(R9), Y6
+	VMOVUPS      96(DX), Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys4
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys4done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset6
+	MOVQ         (CX)(DI*8), R9
+
+offset6:
+	JMP keys4
 
 keys4done:
-ahead6row:
-	CMPQ R10, BX
-	JGE  ahead6done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead6line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead6line
-	INCQ       R10
-	JMP        ahead6row
-
-ahead6done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (SI), Y5, Y7
+	VANDPS       (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y5, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y5, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y5, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+128, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*4), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys7done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys7:
-	CMPQ R10, BX
-	JGE  ahead8done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead8done
 
-ahead8line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead8line
+ahead8:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead8same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead8row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead8done
+
+ahead8row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead8same:
+	DECQ DX
+	JNZ  ahead8
 
 ahead8done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y3
-	VMOVUPS      (R9), Y4
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VMOVUPS      (DX), Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys7
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys7done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset9
+	MOVQ         (CX)(DI*8), R9
+
+offset9:
+	JMP keys7
 
 keys7done:
-ahead9row:
-	CMPQ R10, BX
-	JGE  ahead9done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead9line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead9line
-	INCQ       R10
-	JMP        ahead9row
-
-ahead9done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Y3
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x04, Y3, Y4, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+32, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead10done
+
+ahead10:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead10same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead10row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead10done
+
+ahead10row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead10same:
+	DECQ AX
+	JNZ  ahead10
+
+ahead10done:
 	VZEROUPPER
 	RET
 
@@ -347,17 +413,39 @@ GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
 // func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -367,232 +455,294 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys10done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys10:
-	CMPQ R11, BX
-	JGE  ahead11done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys11:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead12done
 
-ahead11line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead11line
+ahead12:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead12same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead12row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead12done
 
-ahead11done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VMOVUPS      (R10), Y11
-	VFMADD231PS  Y9, Y11, Y1
-	VFMADD231PS  Y10, Y11, Y5
-	VMOVUPS      32(R10), Y11
-	VFMADD231PS  Y9, Y11, Y2
-	VFMADD231PS  Y10, Y11, Y6
-	VMOVUPS      64(R10), Y11
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y10, Y11, Y7
-	VMOVUPS      96(R10), Y11
-	VFMADD231PS  Y9, Y11, Y4
-	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys10
-
-keys10done:
 ahead12row:
-	CMPQ R11, BX
-	JGE  ahead12done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
 
-ahead12line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead12line
-	INCQ       R11
-	JMP        ahead12row
+ahead12same:
+	DECQ DI
+	JNZ  ahead12
 
 ahead12done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VMOVUPS      (DI), Y11
+	VFMADD231PS  Y9, Y11, Y1
+	VFMADD231PS  Y10, Y11, Y5
+	VMOVUPS      32(DI), Y11
+	VFMADD231PS  Y9, Y11, Y2
+	VFMADD231PS  Y10, Y11, Y6
+	VMOVUPS      64(DI), Y11
+	VFMADD231PS  Y9, Y11, Y3
+	VFMADD231PS  Y10, Y11, Y7
+	VMOVUPS      96(DI), Y11
+	VFMADD231PS  Y9, Y11, Y4
+	VFMADD231PS  Y10, Y11, Y8
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys11done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset13
+	MOVQ         (DX)(R8*8), R10
+
+offset13:
+	JMP keys11
+
+keys11done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y11, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y11, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y3
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	VANDPS       64(SI), Y2, Y3
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(SI)
-	VANDPS       96(SI), Y2, Y2
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+128, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y8, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*4), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys13done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys13:
-	CMPQ R11, BX
-	JGE  ahead14done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys14:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead15done
 
-ahead14line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead14line
+ahead15:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead15same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead15row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead15done
 
-ahead14done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y4
-	VBROADCASTSS (SI)(DI*1), Y5
-	VMOVUPS      (R10), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys13
-
-keys13done:
 ahead15row:
-	CMPQ R11, BX
-	JGE  ahead15done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
 
-ahead15line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead15line
-	INCQ       R11
-	JMP        ahead15row
+ahead15same:
+	DECQ DI
+	JNZ  ahead15
 
 ahead15done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VMOVUPS      (DI), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys14done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset16
+	MOVQ         (DX)(R8*8), R10
+
+offset16:
+	JMP keys14
+
+keys14done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y6
 	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (SI), Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y4, Y2, Y4
 	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+32, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead17done
+
+ahead17:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead17same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead17row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead17done
+
+ahead17row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead17same:
+	DECQ AX
+	JNZ  ahead17
+
+ahead17done:
 	VZEROUPPER
 	RET
 
 // func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -602,262 +752,324 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys16done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys16:
-	CMPQ R12, BX
-	JGE  ahead17done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys18:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead19done
 
-ahead17line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead17line
+ahead19:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead19same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead19row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead19done
 
-ahead17done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VBROADCASTSS (SI)(DI*2), Y11
-	VBROADCASTSS (R8)(DI*2), Y12
-	VMOVUPS      (R11), Y13
+ahead19row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead19same:
+	DECQ R8
+	JNZ  ahead19
+
+ahead19done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VMOVUPS      (R8), Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VMOVUPS      32(R11), Y13
+	VMOVUPS      32(R8), Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys16
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys18done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset20
+	MOVQ         (DI)(R9*8), R11
 
-keys16done:
-ahead18row:
-	CMPQ R12, BX
-	JGE  ahead18done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset20:
+	JMP keys18
 
-ahead18line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead18line
-	INCQ       R12
-	JMP        ahead18row
-
-ahead18done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys18done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y10
+	VANDPS       (AX), Y2, Y10
 	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y1
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y1
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+64, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y8, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*4), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys19done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys19:
-	CMPQ R12, BX
-	JGE  ahead20done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys21:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead22done
 
-ahead20line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead20line
+ahead22:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead22same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead22row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead22done
 
-ahead20done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS (SI)(DI*1), Y7
-	VBROADCASTSS (SI)(DI*2), Y8
-	VBROADCASTSS (R8)(DI*2), Y9
-	VMOVUPS      (R11), Y10
+ahead22row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead22same:
+	DECQ R8
+	JNZ  ahead22
+
+ahead22done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VMOVUPS      (R8), Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys19
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys21done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset23
+	MOVQ         (DI)(R9*8), R11
 
-keys19done:
-ahead21row:
-	CMPQ R12, BX
-	JGE  ahead21done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset23:
+	JMP keys21
 
-ahead21line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead21line
-	INCQ       R12
-	JMP        ahead21row
-
-ahead21done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys21done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y8
 	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y7
 	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+32, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y5, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead24done
+
+ahead24:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead24same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead24row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead24done
+
+ahead24row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead24same:
+	DECQ AX
+	JNZ  ahead24
+
+ahead24done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -867,320 +1079,386 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys22done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys22:
-	CMPQ R10, BX
-	JGE  ahead23done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys25:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead26done
 
-ahead23line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead23line
+ahead26:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead26same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead26row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead26done
 
-ahead23done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y9
-	VCVTPH2PS    (R9), Y10
+ahead26row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead26same:
+	DECQ DX
+	JNZ  ahead26
+
+ahead26done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VCVTPH2PS    (DX), Y10
 	VFMADD231PS  Y9, Y10, Y1
-	VCVTPH2PS    16(R9), Y10
+	VCVTPH2PS    16(DX), Y10
 	VFMADD231PS  Y9, Y10, Y2
-	VCVTPH2PS    32(R9), Y10
+	VCVTPH2PS    32(DX), Y10
 	VFMADD231PS  Y9, Y10, Y3
-	VCVTPH2PS    48(R9), Y10
+	VCVTPH2PS    48(DX), Y10
 	VFMADD231PS  Y9, Y10, Y4
-	VCVTPH2PS    64(R9), Y10
+	VCVTPH2PS    64(DX), Y10
 	VFMADD231PS  Y9, Y10, Y5
-	VCVTPH2PS    80(R9), Y10
+	VCVTPH2PS    80(DX), Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VCVTPH2PS    96(R9), Y10
+	VCVTPH2PS    96(DX), Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VCVTPH2PS    112(R9), Y10
+	VCVTPH2PS    112(DX), Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys22
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys25done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset27
+	MOVQ         (CX)(DI*8), R9
 
-keys22done:
-ahead24row:
-	CMPQ R10, BX
-	JGE  ahead24done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset27:
+	JMP keys25
 
-ahead24line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead24line
-	INCQ       R10
-	JMP        ahead24row
-
-ahead24done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys25done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (SI), Y9, Y11
+	VANDPS       (AX), Y9, Y11
 	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y9, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y9, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y9, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	VANDPS       128(SI), Y9, Y1
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(SI)
-	VANDPS       160(SI), Y9, Y1
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(SI)
-	VANDPS       192(SI), Y9, Y1
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(SI)
-	VANDPS       224(SI), Y9, Y1
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys25done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys25:
-	CMPQ R10, BX
-	JGE  ahead26done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys28:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead29done
 
-ahead26line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead26line
+ahead29:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead29same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead29row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead29done
 
-ahead26done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y5
-	VCVTPH2PS    (R9), Y6
+ahead29row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead29same:
+	DECQ DX
+	JNZ  ahead29
+
+ahead29done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VCVTPH2PS    (DX), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VCVTPH2PS    16(R9), Y6
+	VCVTPH2PS    16(DX), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VCVTPH2PS    32(R9), Y6
+	VCVTPH2PS    32(DX), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VCVTPH2PS    48(R9), Y6
+	VCVTPH2PS    48(DX), Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys25
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys28done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset30
+	MOVQ         (CX)(DI*8), R9
 
-keys25done:
-ahead27row:
-	CMPQ R10, BX
-	JGE  ahead27done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset30:
+	JMP keys28
 
-ahead27line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead27line
-	INCQ       R10
-	JMP        ahead27row
-
-ahead27done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys28done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (SI), Y5, Y7
+	VANDPS       (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y5, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y5, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y5, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys28done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys28:
-	CMPQ R10, BX
-	JGE  ahead29done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys31:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead32done
 
-ahead29line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead29line
+ahead32:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead32same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead32row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead32done
 
-ahead29done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y3
-	VCVTPH2PS    (R9), Y4
+ahead32row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead32same:
+	DECQ DX
+	JNZ  ahead32
+
+ahead32done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VCVTPH2PS    (DX), Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys28
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys31done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset33
+	MOVQ         (CX)(DI*8), R9
 
-keys28done:
-ahead30row:
-	CMPQ R10, BX
-	JGE  ahead30done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset33:
+	JMP keys31
 
-ahead30line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead30line
-	INCQ       R10
-	JMP        ahead30row
-
-ahead30done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+keys31done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Y3
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x04, Y3, Y4, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead34done
+
+ahead34:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead34same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead34row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead34done
+
+ahead34row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead34same:
+	DECQ AX
+	JNZ  ahead34
+
+ahead34done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -1190,232 +1468,294 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys31done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys31:
-	CMPQ R11, BX
-	JGE  ahead32done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys35:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead36done
 
-ahead32line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead32line
+ahead36:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead36same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead36row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead36done
 
-ahead32done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VCVTPH2PS    (R10), Y11
+ahead36row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead36same:
+	DECQ DI
+	JNZ  ahead36
+
+ahead36done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VCVTPH2PS    (DI), Y11
 	VFMADD231PS  Y9, Y11, Y1
 	VFMADD231PS  Y10, Y11, Y5
-	VCVTPH2PS    16(R10), Y11
+	VCVTPH2PS    16(DI), Y11
 	VFMADD231PS  Y9, Y11, Y2
 	VFMADD231PS  Y10, Y11, Y6
-	VCVTPH2PS    32(R10), Y11
+	VCVTPH2PS    32(DI), Y11
 	VFMADD231PS  Y9, Y11, Y3
 	VFMADD231PS  Y10, Y11, Y7
-	VCVTPH2PS    48(R10), Y11
+	VCVTPH2PS    48(DI), Y11
 	VFMADD231PS  Y9, Y11, Y4
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys31
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys35done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset37
+	MOVQ         (DX)(R8*8), R10
 
-keys31done:
-ahead33row:
-	CMPQ R11, BX
-	JGE  ahead33done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset37:
+	JMP keys35
 
-ahead33line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead33line
-	INCQ       R11
-	JMP        ahead33row
-
-ahead33done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys35done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y11, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y11, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y3
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	VANDPS       64(SI), Y2, Y3
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(SI)
-	VANDPS       96(SI), Y2, Y2
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y8, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys34done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys34:
-	CMPQ R11, BX
-	JGE  ahead35done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys38:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead39done
 
-ahead35line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead35line
+ahead39:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead39same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead39row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead39done
 
-ahead35done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y4
-	VBROADCASTSS (SI)(DI*1), Y5
-	VCVTPH2PS    (R10), Y6
+ahead39row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead39same:
+	DECQ DI
+	JNZ  ahead39
+
+ahead39done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VCVTPH2PS    (DI), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys34
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys38done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset40
+	MOVQ         (DX)(R8*8), R10
 
-keys34done:
-ahead36row:
-	CMPQ R11, BX
-	JGE  ahead36done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset40:
+	JMP keys38
 
-ahead36line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead36line
-	INCQ       R11
-	JMP        ahead36row
-
-ahead36done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+keys38done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y6
 	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (SI), Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y4, Y2, Y4
 	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead41done
+
+ahead41:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead41same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead41row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead41done
+
+ahead41row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead41same:
+	DECQ AX
+	JNZ  ahead41
+
+ahead41done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -1425,262 +1765,324 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys37done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys37:
-	CMPQ R12, BX
-	JGE  ahead38done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys42:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead43done
 
-ahead38line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead38line
+ahead43:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead43same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead43row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead43done
 
-ahead38done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VBROADCASTSS (SI)(DI*2), Y11
-	VBROADCASTSS (R8)(DI*2), Y12
-	VCVTPH2PS    (R11), Y13
+ahead43row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead43same:
+	DECQ R8
+	JNZ  ahead43
+
+ahead43done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VCVTPH2PS    (R8), Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VCVTPH2PS    16(R11), Y13
+	VCVTPH2PS    16(R8), Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys37
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys42done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset44
+	MOVQ         (DI)(R9*8), R11
 
-keys37done:
-ahead39row:
-	CMPQ R12, BX
-	JGE  ahead39done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset44:
+	JMP keys42
 
-ahead39line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead39line
-	INCQ       R12
-	JMP        ahead39row
-
-ahead39done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys42done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y10
+	VANDPS       (AX), Y2, Y10
 	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y1
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y1
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y8, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys40done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys40:
-	CMPQ R12, BX
-	JGE  ahead41done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys45:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead46done
 
-ahead41line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead41line
+ahead46:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead46same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead46row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead46done
 
-ahead41done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS (SI)(DI*1), Y7
-	VBROADCASTSS (SI)(DI*2), Y8
-	VBROADCASTSS (R8)(DI*2), Y9
-	VCVTPH2PS    (R11), Y10
+ahead46row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead46same:
+	DECQ R8
+	JNZ  ahead46
+
+ahead46done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VCVTPH2PS    (R8), Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys40
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys45done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset47
+	MOVQ         (DI)(R9*8), R11
 
-keys40done:
-ahead42row:
-	CMPQ R12, BX
-	JGE  ahead42done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset47:
+	JMP keys45
 
-ahead42line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead42line
-	INCQ       R12
-	JMP        ahead42row
-
-ahead42done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys45done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y8
 	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y7
 	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y5, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead48done
+
+ahead48:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead48same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead48row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead48done
+
+ahead48row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead48same:
+	DECQ AX
+	JNZ  ahead48
+
+ahead48done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -1690,333 +2092,399 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys43done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys43:
-	CMPQ R10, BX
-	JGE  ahead44done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys49:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead50done
 
-ahead44line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead44line
+ahead50:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead50same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead50row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead50done
 
-ahead44done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y9
-	VPMOVZXWD    (R9), Y10
+ahead50row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead50same:
+	DECQ DX
+	JNZ  ahead50
+
+ahead50done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VPMOVZXWD    (DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y1
-	VPMOVZXWD    16(R9), Y10
+	VPMOVZXWD    16(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y2
-	VPMOVZXWD    32(R9), Y10
+	VPMOVZXWD    32(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y3
-	VPMOVZXWD    48(R9), Y10
+	VPMOVZXWD    48(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXWD    64(R9), Y10
+	VPMOVZXWD    64(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXWD    80(R9), Y10
+	VPMOVZXWD    80(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXWD    96(R9), Y10
+	VPMOVZXWD    96(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VPMOVZXWD    112(R9), Y10
+	VPMOVZXWD    112(DX), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys43
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys49done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset51
+	MOVQ         (CX)(DI*8), R9
 
-keys43done:
-ahead45row:
-	CMPQ R10, BX
-	JGE  ahead45done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset51:
+	JMP keys49
 
-ahead45line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead45line
-	INCQ       R10
-	JMP        ahead45row
-
-ahead45done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys49done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (SI), Y9, Y11
+	VANDPS       (AX), Y9, Y11
 	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y9, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y9, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y9, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	VANDPS       128(SI), Y9, Y1
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(SI)
-	VANDPS       160(SI), Y9, Y1
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(SI)
-	VANDPS       192(SI), Y9, Y1
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(SI)
-	VANDPS       224(SI), Y9, Y1
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys46done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys46:
-	CMPQ R10, BX
-	JGE  ahead47done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys52:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead53done
 
-ahead47line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead47line
+ahead53:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead53same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead53row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead53done
 
-ahead47done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y5
-	VPMOVZXWD    (R9), Y6
+ahead53row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead53same:
+	DECQ DX
+	JNZ  ahead53
+
+ahead53done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VPMOVZXWD    (DX), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VPMOVZXWD    16(R9), Y6
+	VPMOVZXWD    16(DX), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VPMOVZXWD    32(R9), Y6
+	VPMOVZXWD    32(DX), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VPMOVZXWD    48(R9), Y6
+	VPMOVZXWD    48(DX), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys46
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys52done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset54
+	MOVQ         (CX)(DI*8), R9
 
-keys46done:
-ahead48row:
-	CMPQ R10, BX
-	JGE  ahead48done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset54:
+	JMP keys52
 
-ahead48line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead48line
-	INCQ       R10
-	JMP        ahead48row
-
-ahead48done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys52done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (SI), Y5, Y7
+	VANDPS       (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y5, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y5, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y5, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys49done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys49:
-	CMPQ R10, BX
-	JGE  ahead50done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys55:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead56done
 
-ahead50line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead50line
+ahead56:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead56same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead56row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead56done
 
-ahead50done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y3
-	VPMOVZXWD    (R9), Y4
+ahead56row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead56same:
+	DECQ DX
+	JNZ  ahead56
+
+ahead56done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VPMOVZXWD    (DX), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys49
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys55done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset57
+	MOVQ         (CX)(DI*8), R9
 
-keys49done:
-ahead51row:
-	CMPQ R10, BX
-	JGE  ahead51done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset57:
+	JMP keys55
 
-ahead51line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead51line
-	INCQ       R10
-	JMP        ahead51row
-
-ahead51done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+keys55done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Y3
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x04, Y3, Y4, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead58done
+
+ahead58:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead58same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead58row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead58done
+
+ahead58row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead58same:
+	DECQ AX
+	JNZ  ahead58
+
+ahead58done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -2026,237 +2494,299 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys52done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys52:
-	CMPQ R11, BX
-	JGE  ahead53done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys59:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead60done
 
-ahead53line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead53line
+ahead60:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead60same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead60row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead60done
 
-ahead53done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VPMOVZXWD    (R10), Y11
+ahead60row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead60same:
+	DECQ DI
+	JNZ  ahead60
+
+ahead60done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VPMOVZXWD    (DI), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VFMADD231PS  Y9, Y11, Y1
 	VFMADD231PS  Y10, Y11, Y5
-	VPMOVZXWD    16(R10), Y11
+	VPMOVZXWD    16(DI), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VFMADD231PS  Y9, Y11, Y2
 	VFMADD231PS  Y10, Y11, Y6
-	VPMOVZXWD    32(R10), Y11
+	VPMOVZXWD    32(DI), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VFMADD231PS  Y9, Y11, Y3
 	VFMADD231PS  Y10, Y11, Y7
-	VPMOVZXWD    48(R10), Y11
+	VPMOVZXWD    48(DI), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VFMADD231PS  Y9, Y11, Y4
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys52
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys59done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset61
+	MOVQ         (DX)(R8*8), R10
 
-keys52done:
-ahead54row:
-	CMPQ R11, BX
-	JGE  ahead54done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset61:
+	JMP keys59
 
-ahead54line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead54line
-	INCQ       R11
-	JMP        ahead54row
-
-ahead54done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys59done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y11, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y11, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y3
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	VANDPS       64(SI), Y2, Y3
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(SI)
-	VANDPS       96(SI), Y2, Y2
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y8, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys55done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys55:
-	CMPQ R11, BX
-	JGE  ahead56done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys62:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead63done
 
-ahead56line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead56line
+ahead63:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead63same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead63row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead63done
 
-ahead56done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y4
-	VBROADCASTSS (SI)(DI*1), Y5
-	VPMOVZXWD    (R10), Y6
+ahead63row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead63same:
+	DECQ DI
+	JNZ  ahead63
+
+ahead63done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VPMOVZXWD    (DI), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys55
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys62done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset64
+	MOVQ         (DX)(R8*8), R10
 
-keys55done:
-ahead57row:
-	CMPQ R11, BX
-	JGE  ahead57done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset64:
+	JMP keys62
 
-ahead57line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead57line
-	INCQ       R11
-	JMP        ahead57row
-
-ahead57done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+keys62done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y6
 	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (SI), Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y4, Y2, Y4
 	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead65done
+
+ahead65:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead65same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead65row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead65done
+
+ahead65row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead65same:
+	DECQ AX
+	JNZ  ahead65
+
+ahead65done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -2266,266 +2796,328 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys58done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys58:
-	CMPQ R12, BX
-	JGE  ahead59done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys66:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead67done
 
-ahead59line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead59line
+ahead67:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead67same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead67row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead67done
 
-ahead59done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VBROADCASTSS (SI)(DI*2), Y11
-	VBROADCASTSS (R8)(DI*2), Y12
-	VPMOVZXWD    (R11), Y13
+ahead67row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead67same:
+	DECQ R8
+	JNZ  ahead67
+
+ahead67done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VPMOVZXWD    (R8), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VPMOVZXWD    16(R11), Y13
+	VPMOVZXWD    16(R8), Y13
 	VPSLLD       $0x10, Y13, Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys58
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys66done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset68
+	MOVQ         (DI)(R9*8), R11
 
-keys58done:
-ahead60row:
-	CMPQ R12, BX
-	JGE  ahead60done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset68:
+	JMP keys66
 
-ahead60line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead60line
-	INCQ       R12
-	JMP        ahead60row
-
-ahead60done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys66done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y10
+	VANDPS       (AX), Y2, Y10
 	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y1
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y1
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y8, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*2), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x01, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys61done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys61:
-	CMPQ R12, BX
-	JGE  ahead62done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys69:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead70done
 
-ahead62line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead62line
+ahead70:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead70same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead70row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead70done
 
-ahead62done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS (SI)(DI*1), Y7
-	VBROADCASTSS (SI)(DI*2), Y8
-	VBROADCASTSS (R8)(DI*2), Y9
-	VPMOVZXWD    (R11), Y10
+ahead70row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead70same:
+	DECQ R8
+	JNZ  ahead70
+
+ahead70done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VPMOVZXWD    (R8), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys61
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys69done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset71
+	MOVQ         (DI)(R9*8), R11
 
-keys61done:
-ahead63row:
-	CMPQ R12, BX
-	JGE  ahead63done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset71:
+	JMP keys69
 
-ahead63line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead63line
-	INCQ       R12
-	JMP        ahead63row
-
-ahead63done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys69done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y8
 	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y7
 	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+16, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y5, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead72done
+
+ahead72:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead72same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead72row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead72done
+
+ahead72row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead72same:
+	DECQ AX
+	JNZ  ahead72
+
+ahead72done:
 	VZEROUPPER
 	RET
 
 // func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -2535,365 +3127,409 @@ width8:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys64done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys64:
-	CMPQ R10, BX
-	JGE  ahead65done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys73:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead74done
 
-ahead65line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead65line
+ahead74:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead74same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead74row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead74done
 
-ahead65done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y10
-	VPMOVSXBW    (R9), X11
+ahead74row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead74same:
+	DECQ DX
+	JNZ  ahead74
+
+ahead74done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y10
+	VPMOVSXBW    (DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y2
-	VPMOVSXBW    8(R9), X11
+	VPMOVSXBW    8(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y3
-	VPMOVSXBW    16(R9), X11
+	VPMOVSXBW    16(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y4
-	VPMOVSXBW    24(R9), X11
+	VPMOVSXBW    24(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y5
-	VPMOVSXBW    32(R9), X11
+	VPMOVSXBW    32(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y6
-	VPMOVSXBW    40(R9), X11
+	VPMOVSXBW    40(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y7
-	VPMOVSXBW    48(R9), X11
+	VPMOVSXBW    48(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y8
-	VPMOVSXBW    56(R9), X11
+	VPMOVSXBW    56(DX), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys64
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys73done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset75
+	MOVQ         (CX)(DI*8), R9
 
-keys64done:
-ahead66row:
-	CMPQ R10, BX
-	JGE  ahead66done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset75:
+	JMP keys73
 
-ahead66line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead66line
-	INCQ       R10
-	JMP        ahead66row
-
-ahead66done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X10
+keys73done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X10
 	VPBROADCASTD X10, Y10
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X11
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X11
 	VPBROADCASTD X11, Y11
-	VBROADCASTSS (R8), Y12
+	VBROADCASTSS (DX), Y12
 	VCMPPS       $0x04, Y10, Y12, Y10
 	VMULPS       Y11, Y2, Y2
-	VANDPS       (SI), Y10, Y13
+	VANDPS       (AX), Y10, Y13
 	VFMADD231PS  Y13, Y12, Y2
-	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y2, (AX)
 	VMULPS       Y11, Y3, Y3
-	VANDPS       32(SI), Y10, Y2
+	VANDPS       32(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y3
-	VMOVUPS      Y3, 32(SI)
+	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y11, Y4, Y4
-	VANDPS       64(SI), Y10, Y2
+	VANDPS       64(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y4
-	VMOVUPS      Y4, 64(SI)
+	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y11, Y5, Y5
-	VANDPS       96(SI), Y10, Y2
+	VANDPS       96(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y5
-	VMOVUPS      Y5, 96(SI)
+	VMOVUPS      Y5, 96(AX)
 	VMULPS       Y11, Y6, Y6
-	VANDPS       128(SI), Y10, Y2
+	VANDPS       128(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y6
-	VMOVUPS      Y6, 128(SI)
+	VMOVUPS      Y6, 128(AX)
 	VMULPS       Y11, Y7, Y7
-	VANDPS       160(SI), Y10, Y2
+	VANDPS       160(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y7
-	VMOVUPS      Y7, 160(SI)
+	VMOVUPS      Y7, 160(AX)
 	VMULPS       Y11, Y8, Y8
-	VANDPS       192(SI), Y10, Y2
+	VANDPS       192(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y8
-	VMOVUPS      Y8, 192(SI)
+	VMOVUPS      Y8, 192(AX)
 	VMULPS       Y11, Y9, Y9
-	VANDPS       224(SI), Y10, Y2
+	VANDPS       224(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y9
-	VMOVUPS      Y9, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y9, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys67done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys67:
-	CMPQ R10, BX
-	JGE  ahead68done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys76:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead77done
 
-ahead68line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead68line
+ahead77:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead77same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead77row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead77done
 
-ahead68done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y6
-	VPMOVSXBW    (R9), X7
+ahead77row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead77same:
+	DECQ DX
+	JNZ  ahead77
+
+ahead77done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y6
+	VPMOVSXBW    (DX), X7
 	VPSLLW       $0x07, X7, X7
 	VPAND        X0, X7, X7
 	VCVTPH2PS    X7, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VPMOVSXBW    8(R9), X7
+	VPMOVSXBW    8(DX), X7
 	VPSLLW       $0x07, X7, X7
 	VPAND        X0, X7, X7
 	VCVTPH2PS    X7, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VPMOVSXBW    16(R9), X7
+	VPMOVSXBW    16(DX), X7
 	VPSLLW       $0x07, X7, X7
 	VPAND        X0, X7, X7
 	VCVTPH2PS    X7, Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VPMOVSXBW    24(R9), X7
+	VPMOVSXBW    24(DX), X7
 	VPSLLW       $0x07, X7, X7
 	VPAND        X0, X7, X7
 	VCVTPH2PS    X7, Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys67
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys76done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset78
+	MOVQ         (CX)(DI*8), R9
 
-keys67done:
-ahead69row:
-	CMPQ R10, BX
-	JGE  ahead69done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset78:
+	JMP keys76
 
-ahead69line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead69line
-	INCQ       R10
-	JMP        ahead69row
-
-ahead69done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X6
+keys76done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X6
 	VPBROADCASTD X6, Y6
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X7
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X7
 	VPBROADCASTD X7, Y7
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (DX), Y8
 	VCMPPS       $0x04, Y6, Y8, Y6
 	VMULPS       Y7, Y2, Y2
-	VANDPS       (SI), Y6, Y9
+	VANDPS       (AX), Y6, Y9
 	VFMADD231PS  Y9, Y8, Y2
-	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y2, (AX)
 	VMULPS       Y7, Y3, Y3
-	VANDPS       32(SI), Y6, Y2
+	VANDPS       32(AX), Y6, Y2
 	VFMADD231PS  Y2, Y8, Y3
-	VMOVUPS      Y3, 32(SI)
+	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y7, Y4, Y4
-	VANDPS       64(SI), Y6, Y2
+	VANDPS       64(AX), Y6, Y2
 	VFMADD231PS  Y2, Y8, Y4
-	VMOVUPS      Y4, 64(SI)
+	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y7, Y5, Y5
-	VANDPS       96(SI), Y6, Y2
+	VANDPS       96(AX), Y6, Y2
 	VFMADD231PS  Y2, Y8, Y5
-	VMOVUPS      Y5, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys70done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys70:
-	CMPQ R10, BX
-	JGE  ahead71done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys79:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead80done
 
-ahead71line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead71line
+ahead80:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead80same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead80row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead80done
 
-ahead71done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y4
-	VPMOVSXBW    (R9), X5
+ahead80row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead80same:
+	DECQ DX
+	JNZ  ahead80
+
+ahead80done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y4
+	VPMOVSXBW    (DX), X5
 	VPSLLW       $0x07, X5, X5
 	VPAND        X0, X5, X5
 	VCVTPH2PS    X5, Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys70
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys79done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset81
+	MOVQ         (CX)(DI*8), R9
 
-keys70done:
-ahead72row:
-	CMPQ R10, BX
-	JGE  ahead72done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset81:
+	JMP keys79
 
-ahead72line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead72line
-	INCQ       R10
-	JMP        ahead72row
-
-ahead72done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X4
+keys79done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X5
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y4, Y6, Y4
 	VANDPS       Y2, Y4, Y4
 	VMULPS       Y5, Y3, Y3
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y6, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead82done
+
+ahead82:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead82same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead82row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead82done
+
+ahead82row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead82same:
+	DECQ AX
+	JNZ  ahead82
+
+ahead82done:
 	VZEROUPPER
 	RET
 
@@ -2902,18 +3538,40 @@ GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -2923,264 +3581,326 @@ width4:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys73done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys73:
-	CMPQ R11, BX
-	JGE  ahead74done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys83:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead84done
 
-ahead74line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead74line
+ahead84:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead84same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead84row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead84done
 
-ahead74done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y10
-	VBROADCASTSS (SI)(DI*1), Y11
-	VPMOVSXBW    (R10), X12
+ahead84row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead84same:
+	DECQ DI
+	JNZ  ahead84
+
+ahead84done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y10
+	VBROADCASTSS (AX)(CX*1), Y11
+	VPMOVSXBW    (DI), X12
 	VPSLLW       $0x07, X12, X12
 	VPAND        X0, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y6
-	VPMOVSXBW    8(R10), X12
+	VPMOVSXBW    8(DI), X12
 	VPSLLW       $0x07, X12, X12
 	VPAND        X0, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y10, Y12, Y3
 	VFMADD231PS  Y11, Y12, Y7
-	VPMOVSXBW    16(R10), X12
+	VPMOVSXBW    16(DI), X12
 	VPSLLW       $0x07, X12, X12
 	VPAND        X0, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y8
-	VPMOVSXBW    24(R10), X12
+	VPMOVSXBW    24(DI), X12
 	VPSLLW       $0x07, X12, X12
 	VPAND        X0, X12, X12
 	VCVTPH2PS    X12, Y12
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys73
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys83done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset85
+	MOVQ         (DX)(R8*8), R10
 
-keys73done:
-ahead75row:
-	CMPQ R11, BX
-	JGE  ahead75done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset85:
+	JMP keys83
 
-ahead75line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead75line
-	INCQ       R11
-	JMP        ahead75row
-
-ahead75done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys83done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Y10
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X11
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Y11
-	VBROADCASTSS (R8), Y12
+	VBROADCASTSS (DX), Y12
 	VCMPPS       $0x04, Y10, Y12, Y13
 	VMULPS       Y11, Y2, Y2
-	VANDPS       (SI), Y13, Y14
+	VANDPS       (AX), Y13, Y14
 	VFMADD231PS  Y14, Y12, Y2
-	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y2, (AX)
 	VMULPS       Y11, Y3, Y3
-	VANDPS       32(SI), Y13, Y2
+	VANDPS       32(AX), Y13, Y2
 	VFMADD231PS  Y2, Y12, Y3
-	VMOVUPS      Y3, 32(SI)
+	VMOVUPS      Y3, 32(AX)
 	VMULPS       Y11, Y4, Y4
-	VANDPS       64(SI), Y13, Y2
+	VANDPS       64(AX), Y13, Y2
 	VFMADD231PS  Y2, Y12, Y4
-	VMOVUPS      Y4, 64(SI)
+	VMOVUPS      Y4, 64(AX)
 	VMULPS       Y11, Y5, Y5
-	VANDPS       96(SI), Y13, Y2
+	VANDPS       96(AX), Y13, Y2
 	VFMADD231PS  Y2, Y12, Y5
-	VMOVUPS      Y5, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
 	VMULPS       Y11, Y6, Y6
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y6
-	VMOVUPS      Y6, (SI)
+	VMOVUPS      Y6, (AX)
 	VMULPS       Y11, Y7, Y7
-	VANDPS       32(SI), Y3, Y4
+	VANDPS       32(AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y7
-	VMOVUPS      Y7, 32(SI)
+	VMOVUPS      Y7, 32(AX)
 	VMULPS       Y11, Y8, Y8
-	VANDPS       64(SI), Y3, Y4
+	VANDPS       64(AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y8
-	VMOVUPS      Y8, 64(SI)
+	VMOVUPS      Y8, 64(AX)
 	VMULPS       Y11, Y9, Y9
-	VANDPS       96(SI), Y3, Y3
+	VANDPS       96(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
-	VMOVUPS      Y9, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y9, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys76done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys76:
-	CMPQ R11, BX
-	JGE  ahead77done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys86:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead87done
 
-ahead77line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead77line
+ahead87:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead87same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead87row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead87done
 
-ahead77done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y5
-	VBROADCASTSS (SI)(DI*1), Y6
-	VPMOVSXBW    (R10), X7
+ahead87row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead87same:
+	DECQ DI
+	JNZ  ahead87
+
+ahead87done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y5
+	VBROADCASTSS (AX)(CX*1), Y6
+	VPMOVSXBW    (DI), X7
 	VPSLLW       $0x07, X7, X7
 	VPAND        X0, X7, X7
 	VCVTPH2PS    X7, Y7
 	VFMADD231PS  Y5, Y7, Y3
 	VFMADD231PS  Y6, Y7, Y4
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys76
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys86done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset88
+	MOVQ         (DX)(R8*8), R10
 
-keys76done:
-ahead78row:
-	CMPQ R11, BX
-	JGE  ahead78done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset88:
+	JMP keys86
 
-ahead78line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead78line
-	INCQ       R11
-	JMP        ahead78row
-
-ahead78done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys86done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Y5
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X6
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y5, Y7, Y8
 	VANDPS       Y2, Y8, Y8
 	VMULPS       Y6, Y3, Y3
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y3
 	VCMPPS       $0x04, Y5, Y3, Y5
 	VANDPS       Y2, Y5, Y5
 	VMULPS       Y6, Y4, Y4
-	VMASKMOVPS   (SI), Y5, Y5
+	VMASKMOVPS   (AX), Y5, Y5
 	VFMADD231PS  Y5, Y3, Y4
-	VMASKMOVPS   Y4, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y4, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead89done
+
+ahead89:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead89same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead89row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead89done
+
+ahead89row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead89same:
+	DECQ AX
+	JNZ  ahead89
+
+ahead89done:
 	VZEROUPPER
 	RET
 
 // func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -3190,42 +3910,58 @@ width2:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys79done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys79:
-	CMPQ R12, BX
-	JGE  ahead80done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys90:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead91done
 
-ahead80line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead80line
+ahead91:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead91same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead91row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead91done
 
-ahead80done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y10
-	VBROADCASTSS (SI)(DI*1), Y11
-	VBROADCASTSS (SI)(DI*2), Y12
-	VBROADCASTSS (R8)(DI*2), Y13
-	VPMOVSXBW    (R11), X14
+ahead91row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead91same:
+	DECQ R8
+	JNZ  ahead91
+
+ahead91done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y10
+	VBROADCASTSS (AX)(CX*1), Y11
+	VBROADCASTSS (AX)(CX*2), Y12
+	VBROADCASTSS (DX)(CX*2), Y13
+	VPMOVSXBW    (R8), X14
 	VPSLLW       $0x07, X14, X14
 	VPAND        X0, X14, X14
 	VCVTPH2PS    X14, Y14
@@ -3233,7 +3969,7 @@ ahead80done:
 	VFMADD231PS  Y11, Y14, Y4
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y8
-	VPMOVSXBW    8(R11), X14
+	VPMOVSXBW    8(R8), X14
 	VPSLLW       $0x07, X14, X14
 	VPAND        X0, X14, X14
 	VCVTPH2PS    X14, Y14
@@ -3241,142 +3977,149 @@ ahead80done:
 	VFMADD231PS  Y11, Y14, Y5
 	VFMADD231PS  Y12, Y14, Y7
 	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys79
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys90done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset92
+	MOVQ         (DI)(R9*8), R11
 
-keys79done:
-ahead81row:
-	CMPQ R12, BX
-	JGE  ahead81done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset92:
+	JMP keys90
 
-ahead81line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead81line
-	INCQ       R12
-	JMP        ahead81row
-
-ahead81done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys90done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Y10
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X11
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Y11
-	VBROADCASTSS (R8), Y12
+	VBROADCASTSS (DX), Y12
 	VCMPPS       $0x04, Y10, Y12, Y13
 	VMULPS       Y11, Y2, Y2
-	VANDPS       (SI), Y13, Y14
+	VANDPS       (AX), Y13, Y14
 	VFMADD231PS  Y14, Y12, Y2
-	VMOVUPS      Y2, (SI)
+	VMOVUPS      Y2, (AX)
 	VMULPS       Y11, Y3, Y3
-	VANDPS       32(SI), Y13, Y2
+	VANDPS       32(AX), Y13, Y2
 	VFMADD231PS  Y2, Y12, Y3
-	VMOVUPS      Y3, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
 	VMULPS       Y11, Y4, Y4
-	VANDPS       (SI), Y3, Y12
+	VANDPS       (AX), Y3, Y12
 	VFMADD231PS  Y12, Y2, Y4
-	VMOVUPS      Y4, (SI)
+	VMOVUPS      Y4, (AX)
 	VMULPS       Y11, Y5, Y5
-	VANDPS       32(SI), Y3, Y3
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMOVUPS      Y5, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
 	VMULPS       Y11, Y6, Y6
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y6
-	VMOVUPS      Y6, (SI)
+	VMOVUPS      Y6, (AX)
 	VMULPS       Y11, Y7, Y7
-	VANDPS       32(SI), Y3, Y3
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y7
-	VMOVUPS      Y7, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
 	VMULPS       Y11, Y8, Y8
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y8
-	VMOVUPS      Y8, (SI)
+	VMOVUPS      Y8, (AX)
 	VMULPS       Y11, Y9, Y9
-	VANDPS       32(SI), Y3, Y3
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
-	VMOVUPS      Y9, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y9, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
 	VMOVAPS Y1, Y6
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys82done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys82:
-	CMPQ R12, BX
-	JGE  ahead83done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys93:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead94done
 
-ahead83line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead83line
+ahead94:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead94same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead94row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead94done
 
-ahead83done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y7
-	VBROADCASTSS (SI)(DI*1), Y8
-	VBROADCASTSS (SI)(DI*2), Y9
-	VBROADCASTSS (R8)(DI*2), Y10
-	VPMOVSXBW    (R11), X11
+ahead94row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead94same:
+	DECQ R8
+	JNZ  ahead94
+
+ahead94done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y7
+	VBROADCASTSS (AX)(CX*1), Y8
+	VBROADCASTSS (AX)(CX*2), Y9
+	VBROADCASTSS (DX)(CX*2), Y10
+	VPMOVSXBW    (R8), X11
 	VPSLLW       $0x07, X11, X11
 	VPAND        X0, X11, X11
 	VCVTPH2PS    X11, Y11
@@ -3384,95 +4127,134 @@ ahead83done:
 	VFMADD231PS  Y8, Y11, Y4
 	VFMADD231PS  Y9, Y11, Y5
 	VFMADD231PS  Y10, Y11, Y6
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys82
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys93done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset95
+	MOVQ         (DI)(R9*8), R11
 
-keys82done:
-ahead84row:
-	CMPQ R12, BX
-	JGE  ahead84done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset95:
+	JMP keys93
 
-ahead84line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead84line
-	INCQ       R12
-	JMP        ahead84row
-
-ahead84done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X7
+keys93done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
 	VPBROADCASTD X7, Y7
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X8
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X8
 	VPBROADCASTD X8, Y8
-	VBROADCASTSS (R8), Y9
+	VBROADCASTSS (DX), Y9
 	VCMPPS       $0x04, Y7, Y9, Y10
 	VANDPS       Y2, Y10, Y10
 	VMULPS       Y8, Y3, Y3
-	VMASKMOVPS   (SI), Y10, Y10
+	VMASKMOVPS   (AX), Y10, Y10
 	VFMADD231PS  Y10, Y9, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y9
 	VANDPS       Y2, Y9, Y9
 	VMULPS       Y8, Y4, Y4
-	VMASKMOVPS   (SI), Y9, Y9
+	VMASKMOVPS   (AX), Y9, Y9
 	VFMADD231PS  Y9, Y3, Y4
-	VMASKMOVPS   Y4, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y3
+	VMASKMOVPS   Y4, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y4
 	VANDPS       Y2, Y4, Y4
 	VMULPS       Y8, Y5, Y5
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y5
-	VMASKMOVPS   Y5, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y3
+	VMASKMOVPS   Y5, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y4
 	VANDPS       Y2, Y4, Y4
 	VMULPS       Y8, Y6, Y6
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y6
-	VMASKMOVPS   Y6, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y6, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead96done
+
+ahead96:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead96same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead96row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead96done
+
+ahead96row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead96same:
+	DECQ AX
+	JNZ  ahead96
+
+ahead96done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -3482,346 +4264,412 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys85done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys85:
-	CMPQ R10, BX
-	JGE  ahead86done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys97:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead98done
 
-ahead86line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead86line
+ahead98:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead98same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead98row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead98done
 
-ahead86done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y9
-	VPMOVZXBW    (R9), X10
+ahead98row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead98same:
+	DECQ DX
+	JNZ  ahead98
+
+ahead98done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VPMOVZXBW    (DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y1
-	VPMOVZXBW    8(R9), X10
+	VPMOVZXBW    8(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y2
-	VPMOVZXBW    16(R9), X10
+	VPMOVZXBW    16(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y3
-	VPMOVZXBW    24(R9), X10
+	VPMOVZXBW    24(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXBW    32(R9), X10
+	VPMOVZXBW    32(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXBW    40(R9), X10
+	VPMOVZXBW    40(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXBW    48(R9), X10
+	VPMOVZXBW    48(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VPMOVZXBW    56(R9), X10
+	VPMOVZXBW    56(DX), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys85
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys97done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset99
+	MOVQ         (CX)(DI*8), R9
 
-keys85done:
-ahead87row:
-	CMPQ R10, BX
-	JGE  ahead87done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset99:
+	JMP keys97
 
-ahead87line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead87line
-	INCQ       R10
-	JMP        ahead87row
-
-ahead87done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys97done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (SI), Y9, Y11
+	VANDPS       (AX), Y9, Y11
 	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y9, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y9, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y9, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	VANDPS       128(SI), Y9, Y1
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(SI)
-	VANDPS       160(SI), Y9, Y1
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(SI)
-	VANDPS       192(SI), Y9, Y1
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(SI)
-	VANDPS       224(SI), Y9, Y1
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys88done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys88:
-	CMPQ R10, BX
-	JGE  ahead89done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys100:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead101done
 
-ahead89line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead89line
+ahead101:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead101same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead101row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead101done
 
-ahead89done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y5
-	VPMOVZXBW    (R9), X6
+ahead101row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead101same:
+	DECQ DX
+	JNZ  ahead101
+
+ahead101done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VPMOVZXBW    (DX), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VPMOVZXBW    8(R9), X6
+	VPMOVZXBW    8(DX), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VPMOVZXBW    16(R9), X6
+	VPMOVZXBW    16(DX), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VPMOVZXBW    24(R9), X6
+	VPMOVZXBW    24(DX), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys88
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys100done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset102
+	MOVQ         (CX)(DI*8), R9
 
-keys88done:
-ahead90row:
-	CMPQ R10, BX
-	JGE  ahead90done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset102:
+	JMP keys100
 
-ahead90line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead90line
-	INCQ       R10
-	JMP        ahead90row
-
-ahead90done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys100done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (SI), Y5, Y7
+	VANDPS       (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y5, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y5, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y5, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys91done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys91:
-	CMPQ R10, BX
-	JGE  ahead92done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys103:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead104done
 
-ahead92line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead92line
+ahead104:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead104same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead104row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead104done
 
-ahead92done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y3
-	VPMOVZXBW    (R9), X4
+ahead104row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead104same:
+	DECQ DX
+	JNZ  ahead104
+
+ahead104done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VPMOVZXBW    (DX), X4
 	VPSLLW       $0x08, X4, X4
 	VCVTPH2PS    X4, Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys91
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys103done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset105
+	MOVQ         (CX)(DI*8), R9
 
-keys91done:
-ahead93row:
-	CMPQ R10, BX
-	JGE  ahead93done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset105:
+	JMP keys103
 
-ahead93line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead93line
-	INCQ       R10
-	JMP        ahead93row
-
-ahead93done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+keys103done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Y3
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x04, Y3, Y4, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead106done
+
+ahead106:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead106same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead106row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead106done
+
+ahead106row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead106same:
+	DECQ AX
+	JNZ  ahead106
+
+ahead106done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -3831,242 +4679,304 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys94done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys94:
-	CMPQ R11, BX
-	JGE  ahead95done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys107:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead108done
 
-ahead95line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead95line
+ahead108:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead108same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead108row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead108done
 
-ahead95done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VPMOVZXBW    (R10), X11
+ahead108row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead108same:
+	DECQ DI
+	JNZ  ahead108
+
+ahead108done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VPMOVZXBW    (DI), X11
 	VPSLLW       $0x08, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y9, Y11, Y1
 	VFMADD231PS  Y10, Y11, Y5
-	VPMOVZXBW    8(R10), X11
+	VPMOVZXBW    8(DI), X11
 	VPSLLW       $0x08, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y9, Y11, Y2
 	VFMADD231PS  Y10, Y11, Y6
-	VPMOVZXBW    16(R10), X11
+	VPMOVZXBW    16(DI), X11
 	VPSLLW       $0x08, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y9, Y11, Y3
 	VFMADD231PS  Y10, Y11, Y7
-	VPMOVZXBW    24(R10), X11
+	VPMOVZXBW    24(DI), X11
 	VPSLLW       $0x08, X11, X11
 	VCVTPH2PS    X11, Y11
 	VFMADD231PS  Y9, Y11, Y4
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys94
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys107done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset109
+	MOVQ         (DX)(R8*8), R10
 
-keys94done:
-ahead96row:
-	CMPQ R11, BX
-	JGE  ahead96done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset109:
+	JMP keys107
 
-ahead96line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead96line
-	INCQ       R11
-	JMP        ahead96row
-
-ahead96done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys107done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y11, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y11, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y3
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	VANDPS       64(SI), Y2, Y3
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(SI)
-	VANDPS       96(SI), Y2, Y2
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y8, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys97done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys97:
-	CMPQ R11, BX
-	JGE  ahead98done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys110:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead111done
 
-ahead98line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead98line
+ahead111:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead111same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead111row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead111done
 
-ahead98done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y4
-	VBROADCASTSS (SI)(DI*1), Y5
-	VPMOVZXBW    (R10), X6
+ahead111row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead111same:
+	DECQ DI
+	JNZ  ahead111
+
+ahead111done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VPMOVZXBW    (DI), X6
 	VPSLLW       $0x08, X6, X6
 	VCVTPH2PS    X6, Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys97
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys110done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset112
+	MOVQ         (DX)(R8*8), R10
 
-keys97done:
-ahead99row:
-	CMPQ R11, BX
-	JGE  ahead99done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset112:
+	JMP keys110
 
-ahead99line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead99line
-	INCQ       R11
-	JMP        ahead99row
-
-ahead99done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+keys110done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y6
 	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (SI), Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y4, Y2, Y4
 	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead113done
+
+ahead113:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead113same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead113row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead113done
+
+ahead113row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead113same:
+	DECQ AX
+	JNZ  ahead113
+
+ahead113done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -4076,268 +4986,330 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys100done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys100:
-	CMPQ R12, BX
-	JGE  ahead101done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys114:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead115done
 
-ahead101line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead101line
+ahead115:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead115same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead115row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead115done
 
-ahead101done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VBROADCASTSS (SI)(DI*2), Y11
-	VBROADCASTSS (R8)(DI*2), Y12
-	VPMOVZXBW    (R11), X13
+ahead115row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead115same:
+	DECQ R8
+	JNZ  ahead115
+
+ahead115done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VPMOVZXBW    (R8), X13
 	VPSLLW       $0x08, X13, X13
 	VCVTPH2PS    X13, Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VPMOVZXBW    8(R11), X13
+	VPMOVZXBW    8(R8), X13
 	VPSLLW       $0x08, X13, X13
 	VCVTPH2PS    X13, Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys100
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys114done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset116
+	MOVQ         (DI)(R9*8), R11
 
-keys100done:
-ahead102row:
-	CMPQ R12, BX
-	JGE  ahead102done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset116:
+	JMP keys114
 
-ahead102line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead102line
-	INCQ       R12
-	JMP        ahead102row
-
-ahead102done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys114done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y10
+	VANDPS       (AX), Y2, Y10
 	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y1
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y1
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y8, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys103done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys103:
-	CMPQ R12, BX
-	JGE  ahead104done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys117:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead118done
 
-ahead104line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead104line
+ahead118:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead118same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead118row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead118done
 
-ahead104done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS (SI)(DI*1), Y7
-	VBROADCASTSS (SI)(DI*2), Y8
-	VBROADCASTSS (R8)(DI*2), Y9
-	VPMOVZXBW    (R11), X10
+ahead118row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead118same:
+	DECQ R8
+	JNZ  ahead118
+
+ahead118done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VPMOVZXBW    (R8), X10
 	VPSLLW       $0x08, X10, X10
 	VCVTPH2PS    X10, Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys103
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys117done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset119
+	MOVQ         (DI)(R9*8), R11
 
-keys103done:
-ahead105row:
-	CMPQ R12, BX
-	JGE  ahead105done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset119:
+	JMP keys117
 
-ahead105line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead105line
-	INCQ       R12
-	JMP        ahead105row
-
-ahead105done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys117done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y8
 	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y7
 	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y5, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead120done
+
+ahead120:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead120same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead120row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead120done
+
+ahead120row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead120same:
+	DECQ AX
+	JNZ  ahead120
+
+ahead120done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -4347,333 +5319,399 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys106done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys106:
-	CMPQ R10, BX
-	JGE  ahead107done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys121:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead122done
 
-ahead107line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead107line
+ahead122:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead122same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead122row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead122done
 
-ahead107done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y9
-	VPMOVSXBD    (R9), Y10
+ahead122row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead122same:
+	DECQ DX
+	JNZ  ahead122
+
+ahead122done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VPMOVSXBD    (DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y1
-	VPMOVSXBD    8(R9), Y10
+	VPMOVSXBD    8(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y2
-	VPMOVSXBD    16(R9), Y10
+	VPMOVSXBD    16(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y3
-	VPMOVSXBD    24(R9), Y10
+	VPMOVSXBD    24(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y4
-	VPMOVSXBD    32(R9), Y10
+	VPMOVSXBD    32(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y5
-	VPMOVSXBD    40(R9), Y10
+	VPMOVSXBD    40(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VPMOVSXBD    48(R9), Y10
+	VPMOVSXBD    48(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VPMOVSXBD    56(R9), Y10
+	VPMOVSXBD    56(DX), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys106
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys121done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset123
+	MOVQ         (CX)(DI*8), R9
 
-keys106done:
-ahead108row:
-	CMPQ R10, BX
-	JGE  ahead108done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset123:
+	JMP keys121
 
-ahead108line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead108line
-	INCQ       R10
-	JMP        ahead108row
-
-ahead108done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys121done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (SI), Y9, Y11
+	VANDPS       (AX), Y9, Y11
 	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y9, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y9, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y9, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	VANDPS       128(SI), Y9, Y1
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(SI)
-	VANDPS       160(SI), Y9, Y1
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(SI)
-	VANDPS       192(SI), Y9, Y1
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(SI)
-	VANDPS       224(SI), Y9, Y1
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y8, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys109done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys109:
-	CMPQ R10, BX
-	JGE  ahead110done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys124:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead125done
 
-ahead110line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead110line
+ahead125:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead125same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead125row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead125done
 
-ahead110done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y5
-	VPMOVSXBD    (R9), Y6
+ahead125row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead125same:
+	DECQ DX
+	JNZ  ahead125
+
+ahead125done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VPMOVSXBD    (DX), Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VPMOVSXBD    8(R9), Y6
+	VPMOVSXBD    8(DX), Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VPMOVSXBD    16(R9), Y6
+	VPMOVSXBD    16(DX), Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VPMOVSXBD    24(R9), Y6
+	VPMOVSXBD    24(DX), Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys109
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys124done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset126
+	MOVQ         (CX)(DI*8), R9
 
-keys109done:
-ahead111row:
-	CMPQ R10, BX
-	JGE  ahead111done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset126:
+	JMP keys124
 
-ahead111line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead111line
-	INCQ       R10
-	JMP        ahead111row
-
-ahead111done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys124done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (SI), Y5, Y7
+	VANDPS       (AX), Y5, Y7
 	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y5, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y5, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y5, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys112done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys112:
-	CMPQ R10, BX
-	JGE  ahead113done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys127:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead128done
 
-ahead113line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead113line
+ahead128:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead128same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead128row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead128done
 
-ahead113done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y3
-	VPMOVSXBD    (R9), Y4
+ahead128row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead128same:
+	DECQ DX
+	JNZ  ahead128
+
+ahead128done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VPMOVSXBD    (DX), Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys112
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys127done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset129
+	MOVQ         (CX)(DI*8), R9
 
-keys112done:
-ahead114row:
-	CMPQ R10, BX
-	JGE  ahead114done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset129:
+	JMP keys127
 
-ahead114line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead114line
-	INCQ       R10
-	JMP        ahead114row
-
-ahead114done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+keys127done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Y3
-	VBROADCASTSS (R8), Y4
+	VBROADCASTSS (DX), Y4
 	VCMPPS       $0x04, Y3, Y4, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead130done
+
+ahead130:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead130same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead130row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead130done
+
+ahead130row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead130same:
+	DECQ AX
+	JNZ  ahead130
+
+ahead130done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -4683,237 +5721,299 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys115done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys115:
-	CMPQ R11, BX
-	JGE  ahead116done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys131:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead132done
 
-ahead116line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead116line
+ahead132:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead132same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead132row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead132done
 
-ahead116done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VPMOVSXBD    (R10), Y11
+ahead132row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead132same:
+	DECQ DI
+	JNZ  ahead132
+
+ahead132done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VPMOVSXBD    (DI), Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y9, Y11, Y1
 	VFMADD231PS  Y10, Y11, Y5
-	VPMOVSXBD    8(R10), Y11
+	VPMOVSXBD    8(DI), Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y9, Y11, Y2
 	VFMADD231PS  Y10, Y11, Y6
-	VPMOVSXBD    16(R10), Y11
+	VPMOVSXBD    16(DI), Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y9, Y11, Y3
 	VFMADD231PS  Y10, Y11, Y7
-	VPMOVSXBD    24(R10), Y11
+	VPMOVSXBD    24(DI), Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y9, Y11, Y4
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys115
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys131done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset133
+	MOVQ         (DX)(R8*8), R10
 
-keys115done:
-ahead117row:
-	CMPQ R11, BX
-	JGE  ahead117done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset133:
+	JMP keys131
 
-ahead117line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead117line
-	INCQ       R11
-	JMP        ahead117row
-
-ahead117done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys131done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	VANDPS       64(SI), Y11, Y1
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(SI)
-	VANDPS       96(SI), Y11, Y1
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y3
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	VANDPS       64(SI), Y2, Y3
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(SI)
-	VANDPS       96(SI), Y2, Y2
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y8, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys118done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys118:
-	CMPQ R11, BX
-	JGE  ahead119done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys134:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead135done
 
-ahead119line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead119line
+ahead135:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead135same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead135row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead135done
 
-ahead119done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y4
-	VBROADCASTSS (SI)(DI*1), Y5
-	VPMOVSXBD    (R10), Y6
+ahead135row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead135same:
+	DECQ DI
+	JNZ  ahead135
+
+ahead135done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VPMOVSXBD    (DI), Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys118
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys134done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset136
+	MOVQ         (DX)(R8*8), R10
 
-keys118done:
-ahead120row:
-	CMPQ R11, BX
-	JGE  ahead120done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset136:
+	JMP keys134
 
-ahead120line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead120line
-	INCQ       R11
-	JMP        ahead120row
-
-ahead120done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+keys134done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y6
 	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (SI), Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y4, Y2, Y4
 	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead137done
+
+ahead137:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead137same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead137row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead137done
+
+ahead137row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead137same:
+	DECQ AX
+	JNZ  ahead137
+
+ahead137done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -4923,266 +6023,328 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys121done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys121:
-	CMPQ R12, BX
-	JGE  ahead122done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys138:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead139done
 
-ahead122line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead122line
+ahead139:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead139same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead139row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead139done
 
-ahead122done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y9
-	VBROADCASTSS (SI)(DI*1), Y10
-	VBROADCASTSS (SI)(DI*2), Y11
-	VBROADCASTSS (R8)(DI*2), Y12
-	VPMOVSXBD    (R11), Y13
+ahead139row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead139same:
+	DECQ R8
+	JNZ  ahead139
+
+ahead139done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VPMOVSXBD    (R8), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VPMOVSXBD    8(R11), Y13
+	VPMOVSXBD    8(R8), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys121
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys138done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset140
+	MOVQ         (DI)(R9*8), R11
 
-keys121done:
-ahead123row:
-	CMPQ R12, BX
-	JGE  ahead123done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset140:
+	JMP keys138
 
-ahead123line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead123line
-	INCQ       R12
-	JMP        ahead123row
-
-ahead123done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys138done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Y9
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (DX), Y10
 	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (SI), Y11, Y12
+	VANDPS       (AX), Y11, Y12
 	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (SI)
-	VANDPS       32(SI), Y11, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
 	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y1
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y10
+	VANDPS       (AX), Y2, Y10
 	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y1
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y1
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
 	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (SI), Y2, Y3
+	VANDPS       (AX), Y2, Y3
 	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (SI)
-	VANDPS       32(SI), Y2, Y2
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y8, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y1
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
-	LEAQ    (DX)(SI*1), DX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y1
+	LEAQ    -8(AX), AX
+	MOVQ    AX, CX
+	SHLQ    $0x00, CX
+	ADDQ    CX, (SP)
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys124done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys124:
-	CMPQ R12, BX
-	JGE  ahead125done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys141:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead142done
 
-ahead125line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead125line
+ahead142:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead142same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead142row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead142done
 
-ahead125done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS (SI)(DI*1), Y7
-	VBROADCASTSS (SI)(DI*2), Y8
-	VBROADCASTSS (R8)(DI*2), Y9
-	VPMOVSXBD    (R11), Y10
+ahead142row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead142same:
+	DECQ R8
+	JNZ  ahead142
+
+ahead142done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VPMOVSXBD    (R8), Y10
 	VCVTDQ2PS    Y10, Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys124
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys141done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset143
+	MOVQ         (DI)(R9*8), R11
 
-keys124done:
-ahead126row:
-	CMPQ R12, BX
-	JGE  ahead126done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset143:
+	JMP keys141
 
-ahead126line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead126line
-	INCQ       R12
-	JMP        ahead126row
-
-ahead126done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys141done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y8
 	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y7
 	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y6, Y2, Y3
 	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (SI), Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+8, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y5, Y1, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead144done
+
+ahead144:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead144same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead144row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead144done
+
+ahead144row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead144same:
+	DECQ AX
+	JNZ  ahead144
+
+ahead144done:
 	VZEROUPPER
 	RET
 
 // func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $32-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width8done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -5192,342 +6354,384 @@ width8:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys127done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys127:
-	CMPQ R10, BX
-	JGE  ahead128done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys145:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead146done
 
-ahead128line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead128line
+ahead146:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead146same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead146row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead146done
 
-ahead128done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y10
-	VPBROADCASTD (R9), Y11
+ahead146row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead146same:
+	DECQ DX
+	JNZ  ahead146
+
+ahead146done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y10
+	VPBROADCASTD (DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y2
-	VPBROADCASTD 4(R9), Y11
+	VPBROADCASTD 4(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y3
-	VPBROADCASTD 8(R9), Y11
+	VPBROADCASTD 8(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y4
-	VPBROADCASTD 12(R9), Y11
+	VPBROADCASTD 12(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y5
-	VPBROADCASTD 16(R9), Y11
+	VPBROADCASTD 16(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y6
-	VPBROADCASTD 20(R9), Y11
+	VPBROADCASTD 20(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y7
-	VPBROADCASTD 24(R9), Y11
+	VPBROADCASTD 24(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y8
-	VPBROADCASTD 28(R9), Y11
+	VPBROADCASTD 28(DX), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys127
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys145done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset147
+	MOVQ         (CX)(DI*8), R9
 
-keys127done:
-ahead129row:
-	CMPQ R10, BX
-	JGE  ahead129done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset147:
+	JMP keys145
 
-ahead129line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead129line
-	INCQ       R10
-	JMP        ahead129row
-
-ahead129done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X10
+keys145done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X10
 	VPBROADCASTD X10, Y10
-	VBROADCASTSS (R8), Y11
+	VBROADCASTSS (DX), Y11
 	VCMPPS       $0x04, Y10, Y11, Y10
-	VANDPS       (SI), Y10, Y12
+	VANDPS       (AX), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y2
-	VMOVUPS      Y2, (SI)
-	VANDPS       32(SI), Y10, Y2
+	VMOVUPS      Y2, (AX)
+	VANDPS       32(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y3
-	VMOVUPS      Y3, 32(SI)
-	VANDPS       64(SI), Y10, Y2
+	VMOVUPS      Y3, 32(AX)
+	VANDPS       64(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y4
-	VMOVUPS      Y4, 64(SI)
-	VANDPS       96(SI), Y10, Y2
+	VMOVUPS      Y4, 64(AX)
+	VANDPS       96(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y5
-	VMOVUPS      Y5, 96(SI)
-	VANDPS       128(SI), Y10, Y2
+	VMOVUPS      Y5, 96(AX)
+	VANDPS       128(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y6
-	VMOVUPS      Y6, 128(SI)
-	VANDPS       160(SI), Y10, Y2
+	VMOVUPS      Y6, 128(AX)
+	VANDPS       160(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y7
-	VMOVUPS      Y7, 160(SI)
-	VANDPS       192(SI), Y10, Y2
+	VMOVUPS      Y7, 160(AX)
+	VANDPS       192(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y8
-	VMOVUPS      Y8, 192(SI)
-	VANDPS       224(SI), Y10, Y2
+	VMOVUPS      Y8, 192(AX)
+	VANDPS       224(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y9
-	VMOVUPS      Y9, 224(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+32, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Y9, 224(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys130done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys130:
-	CMPQ R10, BX
-	JGE  ahead131done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys148:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead149done
 
-ahead131line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead131line
+ahead149:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead149same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead149row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead149done
 
-ahead131done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y6
-	VPBROADCASTD (R9), Y7
+ahead149row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead149same:
+	DECQ DX
+	JNZ  ahead149
+
+ahead149done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y6
+	VPBROADCASTD (DX), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VPBROADCASTD 4(R9), Y7
+	VPBROADCASTD 4(DX), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VPBROADCASTD 8(R9), Y7
+	VPBROADCASTD 8(DX), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VPBROADCASTD 12(R9), Y7
+	VPBROADCASTD 12(DX), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys130
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys148done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset150
+	MOVQ         (CX)(DI*8), R9
 
-keys130done:
-ahead132row:
-	CMPQ R10, BX
-	JGE  ahead132done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset150:
+	JMP keys148
 
-ahead132line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead132line
-	INCQ       R10
-	JMP        ahead132row
-
-ahead132done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X6
+keys148done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X6
 	VPBROADCASTD X6, Y6
-	VBROADCASTSS (R8), Y7
+	VBROADCASTSS (DX), Y7
 	VCMPPS       $0x04, Y6, Y7, Y6
-	VANDPS       (SI), Y6, Y8
+	VANDPS       (AX), Y6, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VMOVUPS      Y2, (SI)
-	VANDPS       32(SI), Y6, Y2
+	VMOVUPS      Y2, (AX)
+	VANDPS       32(AX), Y6, Y2
 	VFMADD231PS  Y2, Y7, Y3
-	VMOVUPS      Y3, 32(SI)
-	VANDPS       64(SI), Y6, Y2
+	VMOVUPS      Y3, 32(AX)
+	VANDPS       64(AX), Y6, Y2
 	VFMADD231PS  Y2, Y7, Y4
-	VMOVUPS      Y4, 64(SI)
-	VANDPS       96(SI), Y6, Y2
+	VMOVUPS      Y4, 64(AX)
+	VANDPS       96(AX), Y6, Y2
 	VFMADD231PS  Y2, Y7, Y5
-	VMOVUPS      Y5, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+16, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys133done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys133:
-	CMPQ R10, BX
-	JGE  ahead134done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys151:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead152done
 
-ahead134line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead134line
+ahead152:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead152same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead152row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead152done
 
-ahead134done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Y4
-	VPBROADCASTD (R9), Y5
+ahead152row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead152same:
+	DECQ DX
+	JNZ  ahead152
+
+ahead152done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y4
+	VPBROADCASTD (DX), Y5
 	VPSLLVD      Y0, Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys133
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys151done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset153
+	MOVQ         (CX)(DI*8), R9
 
-keys133done:
-ahead135row:
-	CMPQ R10, BX
-	JGE  ahead135done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset153:
+	JMP keys151
 
-ahead135line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead135line
-	INCQ       R10
-	JMP        ahead135row
-
-ahead135done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X4
+keys151done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X4
 	VPBROADCASTD X4, Y4
-	VBROADCASTSS (R8), Y5
+	VBROADCASTSS (DX), Y5
 	VCMPPS       $0x04, Y4, Y5, Y4
 	VANDPS       Y2, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y5, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+4, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+4, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead154done
+
+ahead154:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead154same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead154row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead154done
+
+ahead154row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead154same:
+	DECQ AX
+	JNZ  ahead154
+
+ahead154done:
 	VZEROUPPER
 	RET
 
@@ -5543,18 +6747,40 @@ GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
 // func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $32-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -5564,247 +6790,307 @@ width4:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys136done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys136:
-	CMPQ R11, BX
-	JGE  ahead137done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys155:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead156done
 
-ahead137line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead137line
+ahead156:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead156same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead156row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead156done
 
-ahead137done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y10
-	VBROADCASTSS (SI)(DI*1), Y11
-	VPBROADCASTD (R10), Y12
+ahead156row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead156same:
+	DECQ DI
+	JNZ  ahead156
+
+ahead156done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y10
+	VBROADCASTSS (AX)(CX*1), Y11
+	VPBROADCASTD (DI), Y12
 	VPSLLVD      Y0, Y12, Y12
 	VPSRAD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y6
-	VPBROADCASTD 4(R10), Y12
+	VPBROADCASTD 4(DI), Y12
 	VPSLLVD      Y0, Y12, Y12
 	VPSRAD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y10, Y12, Y3
 	VFMADD231PS  Y11, Y12, Y7
-	VPBROADCASTD 8(R10), Y12
+	VPBROADCASTD 8(DI), Y12
 	VPSLLVD      Y0, Y12, Y12
 	VPSRAD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y8
-	VPBROADCASTD 12(R10), Y12
+	VPBROADCASTD 12(DI), Y12
 	VPSLLVD      Y0, Y12, Y12
 	VPSRAD       $0x1c, Y12, Y12
 	VCVTDQ2PS    Y12, Y12
 	VFMADD231PS  Y10, Y12, Y5
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys136
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys155done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset157
+	MOVQ         (DX)(R8*8), R10
 
-keys136done:
-ahead138row:
-	CMPQ R11, BX
-	JGE  ahead138done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset157:
+	JMP keys155
 
-ahead138line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead138line
-	INCQ       R11
-	JMP        ahead138row
-
-ahead138done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys155done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Y10
-	VBROADCASTSS (R8), Y11
+	VBROADCASTSS (DX), Y11
 	VCMPPS       $0x04, Y10, Y11, Y12
-	VANDPS       (SI), Y12, Y13
+	VANDPS       (AX), Y12, Y13
 	VFMADD231PS  Y13, Y11, Y2
-	VMOVUPS      Y2, (SI)
-	VANDPS       32(SI), Y12, Y2
+	VMOVUPS      Y2, (AX)
+	VANDPS       32(AX), Y12, Y2
 	VFMADD231PS  Y2, Y11, Y3
-	VMOVUPS      Y3, 32(SI)
-	VANDPS       64(SI), Y12, Y2
+	VMOVUPS      Y3, 32(AX)
+	VANDPS       64(AX), Y12, Y2
 	VFMADD231PS  Y2, Y11, Y4
-	VMOVUPS      Y4, 64(SI)
-	VANDPS       96(SI), Y12, Y2
+	VMOVUPS      Y4, 64(AX)
+	VANDPS       96(AX), Y12, Y2
 	VFMADD231PS  Y2, Y11, Y5
-	VMOVUPS      Y5, 96(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y6
-	VMOVUPS      Y6, (SI)
-	VANDPS       32(SI), Y3, Y4
+	VMOVUPS      Y6, (AX)
+	VANDPS       32(AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y7
-	VMOVUPS      Y7, 32(SI)
-	VANDPS       64(SI), Y3, Y4
+	VMOVUPS      Y7, 32(AX)
+	VANDPS       64(AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y8
-	VMOVUPS      Y8, 64(SI)
-	VANDPS       96(SI), Y3, Y3
+	VMOVUPS      Y8, 64(AX)
+	VANDPS       96(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
-	VMOVUPS      Y9, 96(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+16, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Y9, 96(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys139done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys139:
-	CMPQ R11, BX
-	JGE  ahead140done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys158:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead159done
 
-ahead140line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead140line
+ahead159:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead159same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead159row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead159done
 
-ahead140done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Y5
-	VBROADCASTSS (SI)(DI*1), Y6
-	VPBROADCASTD (R10), Y7
+ahead159row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead159same:
+	DECQ DI
+	JNZ  ahead159
+
+ahead159done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y5
+	VBROADCASTSS (AX)(CX*1), Y6
+	VPBROADCASTD (DI), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VFMADD231PS  Y5, Y7, Y3
 	VFMADD231PS  Y6, Y7, Y4
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys139
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys158done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset160
+	MOVQ         (DX)(R8*8), R10
 
-keys139done:
-ahead141row:
-	CMPQ R11, BX
-	JGE  ahead141done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset160:
+	JMP keys158
 
-ahead141line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead141line
-	INCQ       R11
-	JMP        ahead141row
-
-ahead141done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys158done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Y5
-	VBROADCASTSS (R8), Y6
+	VBROADCASTSS (DX), Y6
 	VCMPPS       $0x04, Y5, Y6, Y7
 	VANDPS       Y2, Y7, Y7
-	VMASKMOVPS   (SI), Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
 	VFMADD231PS  Y7, Y6, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y3
 	VCMPPS       $0x04, Y5, Y3, Y5
 	VANDPS       Y2, Y5, Y5
-	VMASKMOVPS   (SI), Y5, Y5
+	VMASKMOVPS   (AX), Y5, Y5
 	VFMADD231PS  Y5, Y3, Y4
-	VMASKMOVPS   Y4, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+4, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y4, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+4, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead161done
+
+ahead161:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead161same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead161row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead161done
+
+ahead161row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead161same:
+	DECQ AX
+	JNZ  ahead161
+
+ahead161done:
 	VZEROUPPER
 	RET
 
 // func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $32-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+16
+	CMPQ    8(SP), $+16
 	JLT     width2done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -5814,42 +7100,58 @@ width2:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys142done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys142:
-	CMPQ R12, BX
-	JGE  ahead143done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys162:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead163done
 
-ahead143line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead143line
+ahead163:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead163same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead163row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead163done
 
-ahead143done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y10
-	VBROADCASTSS (SI)(DI*1), Y11
-	VBROADCASTSS (SI)(DI*2), Y12
-	VBROADCASTSS (R8)(DI*2), Y13
-	VPBROADCASTD (R11), Y14
+ahead163row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead163same:
+	DECQ R8
+	JNZ  ahead163
+
+ahead163done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y10
+	VBROADCASTSS (AX)(CX*1), Y11
+	VBROADCASTSS (AX)(CX*2), Y12
+	VBROADCASTSS (DX)(CX*2), Y13
+	VPBROADCASTD (R8), Y14
 	VPSLLVD      Y0, Y14, Y14
 	VPSRAD       $0x1c, Y14, Y14
 	VCVTDQ2PS    Y14, Y14
@@ -5857,7 +7159,7 @@ ahead143done:
 	VFMADD231PS  Y11, Y14, Y4
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y8
-	VPBROADCASTD 4(R11), Y14
+	VPBROADCASTD 4(R8), Y14
 	VPSLLVD      Y0, Y14, Y14
 	VPSRAD       $0x1c, Y14, Y14
 	VCVTDQ2PS    Y14, Y14
@@ -5865,130 +7167,135 @@ ahead143done:
 	VFMADD231PS  Y11, Y14, Y5
 	VFMADD231PS  Y12, Y14, Y7
 	VFMADD231PS  Y13, Y14, Y9
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys142
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys162done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset164
+	MOVQ         (DI)(R9*8), R11
 
-keys142done:
-ahead144row:
-	CMPQ R12, BX
-	JGE  ahead144done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset164:
+	JMP keys162
 
-ahead144line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead144line
-	INCQ       R12
-	JMP        ahead144row
-
-ahead144done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys162done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Y10
-	VBROADCASTSS (R8), Y11
+	VBROADCASTSS (DX), Y11
 	VCMPPS       $0x04, Y10, Y11, Y12
-	VANDPS       (SI), Y12, Y13
+	VANDPS       (AX), Y12, Y13
 	VFMADD231PS  Y13, Y11, Y2
-	VMOVUPS      Y2, (SI)
-	VANDPS       32(SI), Y12, Y2
+	VMOVUPS      Y2, (AX)
+	VANDPS       32(AX), Y12, Y2
 	VFMADD231PS  Y2, Y11, Y3
-	VMOVUPS      Y3, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y2
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
-	VANDPS       (SI), Y3, Y11
+	VANDPS       (AX), Y3, Y11
 	VFMADD231PS  Y11, Y2, Y4
-	VMOVUPS      Y4, (SI)
-	VANDPS       32(SI), Y3, Y3
+	VMOVUPS      Y4, (AX)
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
-	VMOVUPS      Y5, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y2
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y6
-	VMOVUPS      Y6, (SI)
-	VANDPS       32(SI), Y3, Y3
+	VMOVUPS      Y6, (AX)
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y7
-	VMOVUPS      Y7, 32(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y2
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
 	VCMPPS       $0x04, Y10, Y2, Y3
-	VANDPS       (SI), Y3, Y4
+	VANDPS       (AX), Y3, Y4
 	VFMADD231PS  Y4, Y2, Y8
-	VMOVUPS      Y8, (SI)
-	VANDPS       32(SI), Y3, Y3
+	VMOVUPS      Y8, (AX)
+	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
-	VMOVUPS      Y9, 32(SI)
-	ADDQ         $+64, AX
-	ADDQ         $+8, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Y9, 32(AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+8, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	LEAQ    lanesAVX2<>+0(SB), DI
-	VMOVDQU (DI)(SI*4), Y2
-	LEAQ    -8(SI), SI
-	LEAQ    (AX)(SI*4), AX
+	MOVQ    $+8, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	LEAQ    lanesAVX2<>+0(SB), CX
+	VMOVDQU (CX)(AX*4), Y2
+	LEAQ    -8(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, o+0(FP)
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
 	VMOVAPS Y1, Y6
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys145done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys145:
-	CMPQ R12, BX
-	JGE  ahead146done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys165:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead166done
 
-ahead146line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead146line
+ahead166:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead166same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead166row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead166done
 
-ahead146done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Y7
-	VBROADCASTSS (SI)(DI*1), Y8
-	VBROADCASTSS (SI)(DI*2), Y9
-	VBROADCASTSS (R8)(DI*2), Y10
-	VPBROADCASTD (R11), Y11
+ahead166row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead166same:
+	DECQ R8
+	JNZ  ahead166
+
+ahead166done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y7
+	VBROADCASTSS (AX)(CX*1), Y8
+	VBROADCASTSS (AX)(CX*2), Y9
+	VBROADCASTSS (DX)(CX*2), Y10
+	VPBROADCASTD (R8), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
@@ -5996,71 +7303,88 @@ ahead146done:
 	VFMADD231PS  Y8, Y11, Y4
 	VFMADD231PS  Y9, Y11, Y5
 	VFMADD231PS  Y10, Y11, Y6
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys145
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys165done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset167
+	MOVQ         (DI)(R9*8), R11
 
-keys145done:
-ahead147row:
-	CMPQ R12, BX
-	JGE  ahead147done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset167:
+	JMP keys165
 
-ahead147line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead147line
-	INCQ       R12
-	JMP        ahead147row
-
-ahead147done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X7
+keys165done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
 	VPBROADCASTD X7, Y7
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (DX), Y8
 	VCMPPS       $0x04, Y7, Y8, Y9
 	VANDPS       Y2, Y9, Y9
-	VMASKMOVPS   (SI), Y9, Y9
+	VMASKMOVPS   (AX), Y9, Y9
 	VFMADD231PS  Y9, Y8, Y3
-	VMASKMOVPS   Y3, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Y3
+	VMASKMOVPS   Y3, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y8
 	VANDPS       Y2, Y8, Y8
-	VMASKMOVPS   (SI), Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
 	VFMADD231PS  Y8, Y3, Y4
-	VMASKMOVPS   Y4, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Y3
+	VMASKMOVPS   Y4, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y4
 	VANDPS       Y2, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y5
-	VMASKMOVPS   Y5, Y2, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Y3
+	VMASKMOVPS   Y5, Y2, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y3
 	VCMPPS       $0x04, Y7, Y3, Y4
 	VANDPS       Y2, Y4, Y4
-	VMASKMOVPS   (SI), Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y6
-	VMASKMOVPS   Y6, Y2, (SI)
-	ADDQ         $+32, AX
-	ADDQ         $+4, DX
-	SUBQ         $+8, CX
+	VMASKMOVPS   Y6, Y2, (AX)
+	ADDQ         $+32, o+0(FP)
+	ADDQ         $+4, (SP)
+	SUBQ         $+8, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead168done
+
+ahead168:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead168same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead168row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead168done
+
+ahead168row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead168same:
+	DECQ AX
+	JNZ  ahead168
+
+ahead168done:
 	VZEROUPPER
 	RET

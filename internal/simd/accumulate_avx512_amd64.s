@@ -6,17 +6,39 @@
 
 // func accumulateF32x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -26,322 +48,385 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys1done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys1:
-	CMPQ R10, BX
-	JGE  ahead2done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead2done
 
-ahead2line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead2line
+ahead2:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead2same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead2row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead2done
+
+ahead2row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead2same:
+	DECQ DX
+	JNZ  ahead2
 
 ahead2done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z9
-	VMOVUPS      (R9), Z10
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z9
+	VMOVUPS      (DX), Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      64(R9), Z10
+	VMOVUPS      64(DX), Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VMOVUPS      128(R9), Z10
+	VMOVUPS      128(DX), Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VMOVUPS      192(R9), Z10
+	VMOVUPS      192(DX), Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VMOVUPS      256(R9), Z10
+	VMOVUPS      256(DX), Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VMOVUPS      320(R9), Z10
+	VMOVUPS      320(DX), Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VMOVUPS      384(R9), Z10
+	VMOVUPS      384(DX), Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      448(R9), Z10
+	VMOVUPS      448(DX), Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys1
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys1done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset3
+	MOVQ         (CX)(DI*8), R9
+
+offset3:
+	JMP keys1
 
 keys1done:
-ahead3row:
-	CMPQ R10, BX
-	JGE  ahead3done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead3line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead3line
-	INCQ       R10
-	JMP        ahead3row
-
-ahead3done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z9
+	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+512, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+512, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys4done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys4:
-	CMPQ R10, BX
-	JGE  ahead5done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead5done
 
-ahead5line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead5line
+ahead5:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead5same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead5row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead5done
+
+ahead5row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead5same:
+	DECQ DX
+	JNZ  ahead5
 
 ahead5done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z5
-	VMOVUPS      (R9), Z6
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VMOVUPS      (DX), Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      64(R9), Z6
+	VMOVUPS      64(DX), Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      128(R9), Z6
+	VMOVUPS      128(DX), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      192(R9), Z6
+	VMOVUPS      192(DX), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys4
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys4done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset6
+	MOVQ         (CX)(DI*8), R9
+
+offset6:
+	JMP keys4
 
 keys4done:
-ahead6row:
-	CMPQ R10, BX
-	JGE  ahead6done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead6line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead6line
-	INCQ       R10
-	JMP        ahead6row
-
-ahead6done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (SI), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+256, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys7done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
 keys7:
-	CMPQ R10, BX
-	JGE  ahead8done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead8done
 
-ahead8line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead8line
+ahead8:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead8same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead8row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead8done
+
+ahead8row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead8same:
+	DECQ DX
+	JNZ  ahead8
 
 ahead8done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z2
-	VMOVUPS.Z    (R9), K1, Z3
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z2
+	VMOVUPS.Z    (DX), K1, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys7
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys7done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset9
+	MOVQ         (CX)(DI*8), R9
+
+offset9:
+	JMP keys7
 
 keys7done:
-ahead9row:
-	CMPQ R10, BX
-	JGE  ahead9done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
-
-ahead9line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead9line
-	INCQ       R10
-	JMP        ahead9row
-
-ahead9done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
-	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (DX), Z3
 	VCMPPS       $0x04, Z2, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+64, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead10done
+
+ahead10:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead10same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead10row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead10done
+
+ahead10row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead10same:
+	DECQ AX
+	JNZ  ahead10
+
+ahead10done:
 	VZEROUPPER
 	RET
 
 // func accumulateF32x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -359,155 +444,159 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys10done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys10:
-	CMPQ R11, BX
-	JGE  ahead11done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys11:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead12done
 
-ahead11line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead11line
+ahead12:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead12same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead12row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead12done
 
-ahead11done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VMOVUPS      (R10), Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VMOVUPS      64(R10), Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VMOVUPS      128(R10), Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VMOVUPS      192(R10), Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VMOVUPS      256(R10), Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VMOVUPS      320(R10), Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VMOVUPS      384(R10), Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VMOVUPS      448(R10), Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys10
-
-keys10done:
 ahead12row:
-	CMPQ R11, BX
-	JGE  ahead12done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
 
-ahead12line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead12line
-	INCQ       R11
-	JMP        ahead12row
+ahead12same:
+	DECQ DI
+	JNZ  ahead12
 
 ahead12done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VMOVUPS      (DI), Z19
+	VFMADD231PS  Z17, Z19, Z1
+	VFMADD231PS  Z18, Z19, Z9
+	VMOVUPS      64(DI), Z19
+	VFMADD231PS  Z17, Z19, Z2
+	VFMADD231PS  Z18, Z19, Z10
+	VMOVUPS      128(DI), Z19
+	VFMADD231PS  Z17, Z19, Z3
+	VFMADD231PS  Z18, Z19, Z11
+	VMOVUPS      192(DI), Z19
+	VFMADD231PS  Z17, Z19, Z4
+	VFMADD231PS  Z18, Z19, Z12
+	VMOVUPS      256(DI), Z19
+	VFMADD231PS  Z17, Z19, Z5
+	VFMADD231PS  Z18, Z19, Z13
+	VMOVUPS      320(DI), Z19
+	VFMADD231PS  Z17, Z19, Z6
+	VFMADD231PS  Z18, Z19, Z14
+	VMOVUPS      384(DI), Z19
+	VFMADD231PS  Z17, Z19, Z7
+	VFMADD231PS  Z18, Z19, Z15
+	VMOVUPS      448(DI), Z19
+	VFMADD231PS  Z17, Z19, Z8
+	VFMADD231PS  Z18, Z19, Z16
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys11done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset13
+	MOVQ         (DX)(R8*8), R10
+
+offset13:
+	JMP keys11
+
+keys11done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+512, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+512, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -517,234 +606,293 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys13done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys13:
-	CMPQ R11, BX
-	JGE  ahead14done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys14:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead15done
 
-ahead14line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead14line
+ahead15:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead15same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead15row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead15done
 
-ahead14done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VMOVUPS      (R10), Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VMOVUPS      64(R10), Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VMOVUPS      128(R10), Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VMOVUPS      192(R10), Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys13
-
-keys13done:
 ahead15row:
-	CMPQ R11, BX
-	JGE  ahead15done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
 
-ahead15line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead15line
-	INCQ       R11
-	JMP        ahead15row
+ahead15same:
+	DECQ DI
+	JNZ  ahead15
 
 ahead15done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VMOVUPS      (DI), Z11
+	VFMADD231PS  Z9, Z11, Z1
+	VFMADD231PS  Z10, Z11, Z5
+	VMOVUPS      64(DI), Z11
+	VFMADD231PS  Z9, Z11, Z2
+	VFMADD231PS  Z10, Z11, Z6
+	VMOVUPS      128(DI), Z11
+	VFMADD231PS  Z9, Z11, Z3
+	VFMADD231PS  Z10, Z11, Z7
+	VMOVUPS      192(DI), Z11
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z8
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys14done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset16
+	MOVQ         (DX)(R8*8), R10
+
+offset16:
+	JMP keys14
+
+keys14done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+256, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys16done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys16:
-	CMPQ R11, BX
-	JGE  ahead17done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys17:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead18done
 
-ahead17line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead17line
+ahead18:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead18same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead18row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead18done
 
-ahead17done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI)(DI*1), Z4
-	VMOVUPS.Z    (R10), K1, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys16
-
-keys16done:
 ahead18row:
-	CMPQ R11, BX
-	JGE  ahead18done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
 
-ahead18line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead18line
-	INCQ       R11
-	JMP        ahead18row
+ahead18same:
+	DECQ DI
+	JNZ  ahead18
 
 ahead18done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X3
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z3
+	VBROADCASTSS (AX)(CX*1), Z4
+	VMOVUPS.Z    (DI), K1, Z5
+	VFMADD231PS  Z3, Z5, Z1
+	VFMADD231PS  Z4, Z5, Z2
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys17done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset19
+	MOVQ         (DX)(R8*8), R10
+
+offset19:
+	JMP keys17
+
+keys17done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X3
 	VPBROADCASTD X3, Z3
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (DX), Z4
 	VCMPPS       $0x04, Z3, Z4, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z3, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+64, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead20done
+
+ahead20:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead20same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead20row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead20done
+
+ahead20row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead20same:
+	DECQ AX
+	JNZ  ahead20
+
+ahead20done:
 	VZEROUPPER
 	RET
 
 // func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -762,298 +910,357 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys19done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys19:
-	CMPQ R12, BX
-	JGE  ahead20done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys21:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead22done
 
-ahead20line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead20line
+ahead22:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead22same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead22row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead22done
 
-ahead20done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VMOVUPS      (R11), Z21
+ahead22row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead22same:
+	DECQ R8
+	JNZ  ahead22
+
+ahead22done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VMOVUPS      (R8), Z21
 	VFMADD231PS  Z17, Z21, Z1
 	VFMADD231PS  Z18, Z21, Z5
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z13
-	VMOVUPS      64(R11), Z21
+	VMOVUPS      64(R8), Z21
 	VFMADD231PS  Z17, Z21, Z2
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z14
-	VMOVUPS      128(R11), Z21
+	VMOVUPS      128(R8), Z21
 	VFMADD231PS  Z17, Z21, Z3
 	VFMADD231PS  Z18, Z21, Z7
 	VFMADD231PS  Z19, Z21, Z11
 	VFMADD231PS  Z20, Z21, Z15
-	VMOVUPS      192(R11), Z21
+	VMOVUPS      192(R8), Z21
 	VFMADD231PS  Z17, Z21, Z4
 	VFMADD231PS  Z18, Z21, Z8
 	VFMADD231PS  Z19, Z21, Z12
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys19
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys21done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset23
+	MOVQ         (DI)(R9*8), R11
 
-keys19done:
-ahead21row:
-	CMPQ R12, BX
-	JGE  ahead21done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset23:
+	JMP keys21
 
-ahead21line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead21line
-	INCQ       R12
-	JMP        ahead21row
-
-ahead21done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys21done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+256, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys22done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys22:
-	CMPQ R12, BX
-	JGE  ahead23done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys24:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead25done
 
-ahead23line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead23line
+ahead25:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead25same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead25done
 
-ahead23done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VBROADCASTSS (SI)(DI*2), Z7
-	VBROADCASTSS (R8)(DI*2), Z8
-	VMOVUPS.Z    (R11), K1, Z9
+ahead25row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead25same:
+	DECQ R8
+	JNZ  ahead25
+
+ahead25done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VBROADCASTSS (DX)(CX*2), Z8
+	VMOVUPS.Z    (R8), K1, Z9
 	VFMADD231PS  Z5, Z9, Z1
 	VFMADD231PS  Z6, Z9, Z2
 	VFMADD231PS  Z7, Z9, Z3
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys22
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys24done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset26
+	MOVQ         (DI)(R9*8), R11
 
-keys22done:
-ahead24row:
-	CMPQ R12, BX
-	JGE  ahead24done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset26:
+	JMP keys24
 
-ahead24line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead24line
-	INCQ       R12
-	JMP        ahead24row
-
-ahead24done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys24done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z6
+	VMOVUPS.Z    (AX), K2, Z6
 	VFMADD231PS  Z6, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+64, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead27done
+
+ahead27:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead27same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead27row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead27done
+
+ahead27row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead27same:
+	DECQ AX
+	JNZ  ahead27
+
+ahead27done:
 	VZEROUPPER
 	RET
 
 // func accumulateF32x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1071,47 +1278,63 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys25done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys25:
-	CMPQ R13, BX
-	JGE  ahead26done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys28:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead29done
 
-ahead26line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead26line
+ahead29:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead29same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead29row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead29done
 
-ahead26done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VBROADCASTSS (SI)(DI*4), Z21
-	VBROADCASTSS (R8)(DI*4), Z22
-	VBROADCASTSS (SI)(R9*2), Z23
-	VBROADCASTSS (R8)(R9*2), Z24
-	VMOVUPS      (R12), Z25
+ahead29row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead29same:
+	DECQ R9
+	JNZ  ahead29
+
+ahead29done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VBROADCASTSS (AX)(CX*4), Z21
+	VBROADCASTSS (DX)(CX*4), Z22
+	VBROADCASTSS (AX)(DI*2), Z23
+	VBROADCASTSS (DX)(DI*2), Z24
+	VMOVUPS      (R9), Z25
 	VFMADD231PS  Z17, Z25, Z1
 	VFMADD231PS  Z18, Z25, Z3
 	VFMADD231PS  Z19, Z25, Z5
@@ -1120,7 +1343,7 @@ ahead26done:
 	VFMADD231PS  Z22, Z25, Z11
 	VFMADD231PS  Z23, Z25, Z13
 	VFMADD231PS  Z24, Z25, Z15
-	VMOVUPS      64(R12), Z25
+	VMOVUPS      64(R9), Z25
 	VFMADD231PS  Z17, Z25, Z2
 	VFMADD231PS  Z18, Z25, Z4
 	VFMADD231PS  Z19, Z25, Z6
@@ -1129,129 +1352,117 @@ ahead26done:
 	VFMADD231PS  Z22, Z25, Z12
 	VFMADD231PS  Z23, Z25, Z14
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys25
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys28done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset30
+	MOVQ         (R8)(R10*8), R12
 
-keys25done:
-ahead27row:
-	CMPQ R13, BX
-	JGE  ahead27done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset30:
+	JMP keys28
 
-ahead27line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead27line
-	INCQ       R13
-	JMP        ahead27row
-
-ahead27done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys28done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+128, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -1260,47 +1471,63 @@ rest:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys28done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys28:
-	CMPQ R13, BX
-	JGE  ahead29done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys31:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead32done
 
-ahead29line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead29line
+ahead32:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead32same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead32row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead32done
 
-ahead29done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VBROADCASTSS (SI)(DI*2), Z11
-	VBROADCASTSS (R8)(DI*2), Z12
-	VBROADCASTSS (SI)(DI*4), Z13
-	VBROADCASTSS (R8)(DI*4), Z14
-	VBROADCASTSS (SI)(R9*2), Z15
-	VBROADCASTSS (R8)(R9*2), Z16
-	VMOVUPS.Z    (R12), K1, Z17
+ahead32row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead32same:
+	DECQ R9
+	JNZ  ahead32
+
+ahead32done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VBROADCASTSS (DX)(DI*2), Z16
+	VMOVUPS.Z    (R9), K1, Z17
 	VFMADD231PS  Z9, Z17, Z1
 	VFMADD231PS  Z10, Z17, Z2
 	VFMADD231PS  Z11, Z17, Z3
@@ -1309,116 +1536,155 @@ ahead29done:
 	VFMADD231PS  Z14, Z17, Z6
 	VFMADD231PS  Z15, Z17, Z7
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys28
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys31done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset33
+	MOVQ         (R8)(R10*8), R12
 
-keys28done:
-ahead30row:
-	CMPQ R13, BX
-	JGE  ahead30done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset33:
+	JMP keys31
 
-ahead30line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead30line
-	INCQ       R13
-	JMP        ahead30row
-
-ahead30done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys31done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z11
+	VMOVUPS.Z    (AX), K2, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z10
+	VMOVUPS.Z    (AX), K2, Z10
 	VFMADD231PS  Z10, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+64, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead34done
+
+ahead34:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead34same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead34row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead34done
+
+ahead34row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead34same:
+	DECQ AX
+	JNZ  ahead34
+
+ahead34done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1428,322 +1694,385 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys31done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys31:
-	CMPQ R10, BX
-	JGE  ahead32done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys35:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead36done
 
-ahead32line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead32line
+ahead36:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead36same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead36row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead36done
 
-ahead32done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z9
-	VCVTPH2PS    (R9), Z10
+ahead36row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead36same:
+	DECQ DX
+	JNZ  ahead36
+
+ahead36done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z9
+	VCVTPH2PS    (DX), Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VCVTPH2PS    32(R9), Z10
+	VCVTPH2PS    32(DX), Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VCVTPH2PS    64(R9), Z10
+	VCVTPH2PS    64(DX), Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VCVTPH2PS    96(R9), Z10
+	VCVTPH2PS    96(DX), Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VCVTPH2PS    128(R9), Z10
+	VCVTPH2PS    128(DX), Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VCVTPH2PS    160(R9), Z10
+	VCVTPH2PS    160(DX), Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VCVTPH2PS    192(R9), Z10
+	VCVTPH2PS    192(DX), Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VCVTPH2PS    224(R9), Z10
+	VCVTPH2PS    224(DX), Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys31
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys35done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset37
+	MOVQ         (CX)(DI*8), R9
 
-keys31done:
-ahead33row:
-	CMPQ R10, BX
-	JGE  ahead33done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset37:
+	JMP keys35
 
-ahead33line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead33line
-	INCQ       R10
-	JMP        ahead33row
-
-ahead33done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys35done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z9
+	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+256, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys34done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys34:
-	CMPQ R10, BX
-	JGE  ahead35done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys38:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead39done
 
-ahead35line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead35line
+ahead39:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead39same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead39row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead39done
 
-ahead35done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z5
-	VCVTPH2PS    (R9), Z6
+ahead39row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead39same:
+	DECQ DX
+	JNZ  ahead39
+
+ahead39done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VCVTPH2PS    (DX), Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VCVTPH2PS    32(R9), Z6
+	VCVTPH2PS    32(DX), Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VCVTPH2PS    64(R9), Z6
+	VCVTPH2PS    64(DX), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VCVTPH2PS    96(R9), Z6
+	VCVTPH2PS    96(DX), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys34
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys38done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset40
+	MOVQ         (CX)(DI*8), R9
 
-keys34done:
-ahead36row:
-	CMPQ R10, BX
-	JGE  ahead36done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset40:
+	JMP keys38
 
-ahead36line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead36line
-	INCQ       R10
-	JMP        ahead36row
-
-ahead36done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys38done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (SI), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys37done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys37:
-	CMPQ R10, BX
-	JGE  ahead38done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys41:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead42done
 
-ahead38line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead38line
+ahead42:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead42same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead42row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead42done
 
-ahead38done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z2
-	VCVTPH2PS.Z  (R9), K1, Z3
+ahead42row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead42same:
+	DECQ DX
+	JNZ  ahead42
+
+ahead42done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z2
+	VCVTPH2PS.Z  (DX), K1, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys37
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys41done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset43
+	MOVQ         (CX)(DI*8), R9
 
-keys37done:
-ahead39row:
-	CMPQ R10, BX
-	JGE  ahead39done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset43:
+	JMP keys41
 
-ahead39line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead39line
-	INCQ       R10
-	JMP        ahead39row
-
-ahead39done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
+keys41done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
-	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (DX), Z3
 	VCMPPS       $0x04, Z2, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead44done
+
+ahead44:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead44same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead44row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead44done
+
+ahead44row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead44same:
+	DECQ AX
+	JNZ  ahead44
+
+ahead44done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1761,155 +2090,159 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys40done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys40:
-	CMPQ R11, BX
-	JGE  ahead41done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys45:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead46done
 
-ahead41line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead41line
+ahead46:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead46same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead46row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead46done
 
-ahead41done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VCVTPH2PS    (R10), Z19
+ahead46row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead46same:
+	DECQ DI
+	JNZ  ahead46
+
+ahead46done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VCVTPH2PS    (DI), Z19
 	VFMADD231PS  Z17, Z19, Z1
 	VFMADD231PS  Z18, Z19, Z9
-	VCVTPH2PS    32(R10), Z19
+	VCVTPH2PS    32(DI), Z19
 	VFMADD231PS  Z17, Z19, Z2
 	VFMADD231PS  Z18, Z19, Z10
-	VCVTPH2PS    64(R10), Z19
+	VCVTPH2PS    64(DI), Z19
 	VFMADD231PS  Z17, Z19, Z3
 	VFMADD231PS  Z18, Z19, Z11
-	VCVTPH2PS    96(R10), Z19
+	VCVTPH2PS    96(DI), Z19
 	VFMADD231PS  Z17, Z19, Z4
 	VFMADD231PS  Z18, Z19, Z12
-	VCVTPH2PS    128(R10), Z19
+	VCVTPH2PS    128(DI), Z19
 	VFMADD231PS  Z17, Z19, Z5
 	VFMADD231PS  Z18, Z19, Z13
-	VCVTPH2PS    160(R10), Z19
+	VCVTPH2PS    160(DI), Z19
 	VFMADD231PS  Z17, Z19, Z6
 	VFMADD231PS  Z18, Z19, Z14
-	VCVTPH2PS    192(R10), Z19
+	VCVTPH2PS    192(DI), Z19
 	VFMADD231PS  Z17, Z19, Z7
 	VFMADD231PS  Z18, Z19, Z15
-	VCVTPH2PS    224(R10), Z19
+	VCVTPH2PS    224(DI), Z19
 	VFMADD231PS  Z17, Z19, Z8
 	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys40
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys45done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset47
+	MOVQ         (DX)(R8*8), R10
 
-keys40done:
-ahead42row:
-	CMPQ R11, BX
-	JGE  ahead42done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset47:
+	JMP keys45
 
-ahead42line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead42line
-	INCQ       R11
-	JMP        ahead42row
-
-ahead42done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys45done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+256, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1919,234 +2252,293 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys43done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys43:
-	CMPQ R11, BX
-	JGE  ahead44done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys48:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead49done
 
-ahead44line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead44line
+ahead49:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead49same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead49row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead49done
 
-ahead44done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VCVTPH2PS    (R10), Z11
+ahead49row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead49same:
+	DECQ DI
+	JNZ  ahead49
+
+ahead49done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VCVTPH2PS    (DI), Z11
 	VFMADD231PS  Z9, Z11, Z1
 	VFMADD231PS  Z10, Z11, Z5
-	VCVTPH2PS    32(R10), Z11
+	VCVTPH2PS    32(DI), Z11
 	VFMADD231PS  Z9, Z11, Z2
 	VFMADD231PS  Z10, Z11, Z6
-	VCVTPH2PS    64(R10), Z11
+	VCVTPH2PS    64(DI), Z11
 	VFMADD231PS  Z9, Z11, Z3
 	VFMADD231PS  Z10, Z11, Z7
-	VCVTPH2PS    96(R10), Z11
+	VCVTPH2PS    96(DI), Z11
 	VFMADD231PS  Z9, Z11, Z4
 	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys43
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys48done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset50
+	MOVQ         (DX)(R8*8), R10
 
-keys43done:
-ahead45row:
-	CMPQ R11, BX
-	JGE  ahead45done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset50:
+	JMP keys48
 
-ahead45line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead45line
-	INCQ       R11
-	JMP        ahead45row
-
-ahead45done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys48done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys46done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys46:
-	CMPQ R11, BX
-	JGE  ahead47done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys51:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead52done
 
-ahead47line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead47line
+ahead52:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead52same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead52row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead52done
 
-ahead47done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI)(DI*1), Z4
-	VCVTPH2PS.Z  (R10), K1, Z5
+ahead52row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead52same:
+	DECQ DI
+	JNZ  ahead52
+
+ahead52done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z3
+	VBROADCASTSS (AX)(CX*1), Z4
+	VCVTPH2PS.Z  (DI), K1, Z5
 	VFMADD231PS  Z3, Z5, Z1
 	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys46
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys51done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset53
+	MOVQ         (DX)(R8*8), R10
 
-keys46done:
-ahead48row:
-	CMPQ R11, BX
-	JGE  ahead48done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset53:
+	JMP keys51
 
-ahead48line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead48line
-	INCQ       R11
-	JMP        ahead48row
-
-ahead48done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X3
+keys51done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X3
 	VPBROADCASTD X3, Z3
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (DX), Z4
 	VCMPPS       $0x04, Z3, Z4, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z3, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead54done
+
+ahead54:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead54same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead54row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead54done
+
+ahead54row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead54same:
+	DECQ AX
+	JNZ  ahead54
+
+ahead54done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2164,298 +2556,357 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys49done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys49:
-	CMPQ R12, BX
-	JGE  ahead50done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys55:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead56done
 
-ahead50line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead50line
+ahead56:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead56same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead56row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead56done
 
-ahead50done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VCVTPH2PS    (R11), Z21
+ahead56row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead56same:
+	DECQ R8
+	JNZ  ahead56
+
+ahead56done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VCVTPH2PS    (R8), Z21
 	VFMADD231PS  Z17, Z21, Z1
 	VFMADD231PS  Z18, Z21, Z5
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z13
-	VCVTPH2PS    32(R11), Z21
+	VCVTPH2PS    32(R8), Z21
 	VFMADD231PS  Z17, Z21, Z2
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z14
-	VCVTPH2PS    64(R11), Z21
+	VCVTPH2PS    64(R8), Z21
 	VFMADD231PS  Z17, Z21, Z3
 	VFMADD231PS  Z18, Z21, Z7
 	VFMADD231PS  Z19, Z21, Z11
 	VFMADD231PS  Z20, Z21, Z15
-	VCVTPH2PS    96(R11), Z21
+	VCVTPH2PS    96(R8), Z21
 	VFMADD231PS  Z17, Z21, Z4
 	VFMADD231PS  Z18, Z21, Z8
 	VFMADD231PS  Z19, Z21, Z12
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys49
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys55done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset57
+	MOVQ         (DI)(R9*8), R11
 
-keys49done:
-ahead51row:
-	CMPQ R12, BX
-	JGE  ahead51done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset57:
+	JMP keys55
 
-ahead51line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead51line
-	INCQ       R12
-	JMP        ahead51row
-
-ahead51done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys55done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys52done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys52:
-	CMPQ R12, BX
-	JGE  ahead53done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys58:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead59done
 
-ahead53line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead53line
+ahead59:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead59same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead59row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead59done
 
-ahead53done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VBROADCASTSS (SI)(DI*2), Z7
-	VBROADCASTSS (R8)(DI*2), Z8
-	VCVTPH2PS.Z  (R11), K1, Z9
+ahead59row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead59same:
+	DECQ R8
+	JNZ  ahead59
+
+ahead59done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VBROADCASTSS (DX)(CX*2), Z8
+	VCVTPH2PS.Z  (R8), K1, Z9
 	VFMADD231PS  Z5, Z9, Z1
 	VFMADD231PS  Z6, Z9, Z2
 	VFMADD231PS  Z7, Z9, Z3
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys52
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys58done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset60
+	MOVQ         (DI)(R9*8), R11
 
-keys52done:
-ahead54row:
-	CMPQ R12, BX
-	JGE  ahead54done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset60:
+	JMP keys58
 
-ahead54line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead54line
-	INCQ       R12
-	JMP        ahead54row
-
-ahead54done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys58done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z6
+	VMOVUPS.Z    (AX), K2, Z6
 	VFMADD231PS  Z6, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead61done
+
+ahead61:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead61same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead61row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead61done
+
+ahead61row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead61same:
+	DECQ AX
+	JNZ  ahead61
+
+ahead61done:
 	VZEROUPPER
 	RET
 
 // func accumulateF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2473,47 +2924,63 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys55done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys55:
-	CMPQ R13, BX
-	JGE  ahead56done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys62:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead63done
 
-ahead56line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead56line
+ahead63:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead63same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead63row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead63done
 
-ahead56done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VBROADCASTSS (SI)(DI*4), Z21
-	VBROADCASTSS (R8)(DI*4), Z22
-	VBROADCASTSS (SI)(R9*2), Z23
-	VBROADCASTSS (R8)(R9*2), Z24
-	VCVTPH2PS    (R12), Z25
+ahead63row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead63same:
+	DECQ R9
+	JNZ  ahead63
+
+ahead63done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VBROADCASTSS (AX)(CX*4), Z21
+	VBROADCASTSS (DX)(CX*4), Z22
+	VBROADCASTSS (AX)(DI*2), Z23
+	VBROADCASTSS (DX)(DI*2), Z24
+	VCVTPH2PS    (R9), Z25
 	VFMADD231PS  Z17, Z25, Z1
 	VFMADD231PS  Z18, Z25, Z3
 	VFMADD231PS  Z19, Z25, Z5
@@ -2522,7 +2989,7 @@ ahead56done:
 	VFMADD231PS  Z22, Z25, Z11
 	VFMADD231PS  Z23, Z25, Z13
 	VFMADD231PS  Z24, Z25, Z15
-	VCVTPH2PS    32(R12), Z25
+	VCVTPH2PS    32(R9), Z25
 	VFMADD231PS  Z17, Z25, Z2
 	VFMADD231PS  Z18, Z25, Z4
 	VFMADD231PS  Z19, Z25, Z6
@@ -2531,129 +2998,117 @@ ahead56done:
 	VFMADD231PS  Z22, Z25, Z12
 	VFMADD231PS  Z23, Z25, Z14
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys55
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys62done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset64
+	MOVQ         (R8)(R10*8), R12
 
-keys55done:
-ahead57row:
-	CMPQ R13, BX
-	JGE  ahead57done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset64:
+	JMP keys62
 
-ahead57line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead57line
-	INCQ       R13
-	JMP        ahead57row
-
-ahead57done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys62done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -2662,47 +3117,63 @@ rest:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys58done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys58:
-	CMPQ R13, BX
-	JGE  ahead59done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys65:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead66done
 
-ahead59line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead59line
+ahead66:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead66same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead66row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead66done
 
-ahead59done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VBROADCASTSS (SI)(DI*2), Z11
-	VBROADCASTSS (R8)(DI*2), Z12
-	VBROADCASTSS (SI)(DI*4), Z13
-	VBROADCASTSS (R8)(DI*4), Z14
-	VBROADCASTSS (SI)(R9*2), Z15
-	VBROADCASTSS (R8)(R9*2), Z16
-	VCVTPH2PS.Z  (R12), K1, Z17
+ahead66row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead66same:
+	DECQ R9
+	JNZ  ahead66
+
+ahead66done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VBROADCASTSS (DX)(DI*2), Z16
+	VCVTPH2PS.Z  (R9), K1, Z17
 	VFMADD231PS  Z9, Z17, Z1
 	VFMADD231PS  Z10, Z17, Z2
 	VFMADD231PS  Z11, Z17, Z3
@@ -2711,116 +3182,155 @@ ahead59done:
 	VFMADD231PS  Z14, Z17, Z6
 	VFMADD231PS  Z15, Z17, Z7
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys58
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys65done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset67
+	MOVQ         (R8)(R10*8), R12
 
-keys58done:
-ahead60row:
-	CMPQ R13, BX
-	JGE  ahead60done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset67:
+	JMP keys65
 
-ahead60line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead60line
-	INCQ       R13
-	JMP        ahead60row
-
-ahead60done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys65done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z11
+	VMOVUPS.Z    (AX), K2, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z10
+	VMOVUPS.Z    (AX), K2, Z10
 	VFMADD231PS  Z10, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead68done
+
+ahead68:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead68same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead68row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead68done
+
+ahead68row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead68same:
+	DECQ AX
+	JNZ  ahead68
+
+ahead68done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2830,335 +3340,398 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys61done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys61:
-	CMPQ R10, BX
-	JGE  ahead62done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys69:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead70done
 
-ahead62line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead62line
+ahead70:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead70same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead70row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead70done
 
-ahead62done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z9
-	VPMOVZXWD    (R9), Z10
+ahead70row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead70same:
+	DECQ DX
+	JNZ  ahead70
+
+ahead70done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z9
+	VPMOVZXWD    (DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VPMOVZXWD    32(R9), Z10
+	VPMOVZXWD    32(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VPMOVZXWD    64(R9), Z10
+	VPMOVZXWD    64(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VPMOVZXWD    96(R9), Z10
+	VPMOVZXWD    96(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VPMOVZXWD    128(R9), Z10
+	VPMOVZXWD    128(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VPMOVZXWD    160(R9), Z10
+	VPMOVZXWD    160(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VPMOVZXWD    192(R9), Z10
+	VPMOVZXWD    192(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VPMOVZXWD    224(R9), Z10
+	VPMOVZXWD    224(DX), Z10
 	VPSLLD       $0x10, Z10, Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys61
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys69done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset71
+	MOVQ         (CX)(DI*8), R9
 
-keys61done:
-ahead63row:
-	CMPQ R10, BX
-	JGE  ahead63done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset71:
+	JMP keys69
 
-ahead63line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead63line
-	INCQ       R10
-	JMP        ahead63row
-
-ahead63done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys69done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z9
+	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+256, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys64done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys64:
-	CMPQ R10, BX
-	JGE  ahead65done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys72:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead73done
 
-ahead65line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead65line
+ahead73:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead73same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead73row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead73done
 
-ahead65done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z5
-	VPMOVZXWD    (R9), Z6
+ahead73row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead73same:
+	DECQ DX
+	JNZ  ahead73
+
+ahead73done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VPMOVZXWD    (DX), Z6
 	VPSLLD       $0x10, Z6, Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VPMOVZXWD    32(R9), Z6
+	VPMOVZXWD    32(DX), Z6
 	VPSLLD       $0x10, Z6, Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VPMOVZXWD    64(R9), Z6
+	VPMOVZXWD    64(DX), Z6
 	VPSLLD       $0x10, Z6, Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VPMOVZXWD    96(R9), Z6
+	VPMOVZXWD    96(DX), Z6
 	VPSLLD       $0x10, Z6, Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys64
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys72done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset74
+	MOVQ         (CX)(DI*8), R9
 
-keys64done:
-ahead66row:
-	CMPQ R10, BX
-	JGE  ahead66done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset74:
+	JMP keys72
 
-ahead66line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead66line
-	INCQ       R10
-	JMP        ahead66row
-
-ahead66done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys72done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (SI), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys67done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys67:
-	CMPQ R10, BX
-	JGE  ahead68done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys75:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead76done
 
-ahead68line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead68line
+ahead76:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead76same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead76row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead76done
 
-ahead68done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z2
-	VPMOVZXWD.Z  (R9), K1, Z3
+ahead76row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead76same:
+	DECQ DX
+	JNZ  ahead76
+
+ahead76done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z2
+	VPMOVZXWD.Z  (DX), K1, Z3
 	VPSLLD       $0x10, Z3, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys67
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys75done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset77
+	MOVQ         (CX)(DI*8), R9
 
-keys67done:
-ahead69row:
-	CMPQ R10, BX
-	JGE  ahead69done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset77:
+	JMP keys75
 
-ahead69line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead69line
-	INCQ       R10
-	JMP        ahead69row
-
-ahead69done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
+keys75done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
-	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (DX), Z3
 	VCMPPS       $0x04, Z2, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead78done
+
+ahead78:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead78same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead78row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead78done
+
+ahead78row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead78same:
+	DECQ AX
+	JNZ  ahead78
+
+ahead78done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3176,163 +3749,167 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys70done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys70:
-	CMPQ R11, BX
-	JGE  ahead71done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys79:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead80done
 
-ahead71line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead71line
+ahead80:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead80same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead80row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead80done
 
-ahead71done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VPMOVZXWD    (R10), Z19
+ahead80row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead80same:
+	DECQ DI
+	JNZ  ahead80
+
+ahead80done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPMOVZXWD    (DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z1
 	VFMADD231PS  Z18, Z19, Z9
-	VPMOVZXWD    32(R10), Z19
+	VPMOVZXWD    32(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z2
 	VFMADD231PS  Z18, Z19, Z10
-	VPMOVZXWD    64(R10), Z19
+	VPMOVZXWD    64(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z3
 	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXWD    96(R10), Z19
+	VPMOVZXWD    96(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z4
 	VFMADD231PS  Z18, Z19, Z12
-	VPMOVZXWD    128(R10), Z19
+	VPMOVZXWD    128(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z5
 	VFMADD231PS  Z18, Z19, Z13
-	VPMOVZXWD    160(R10), Z19
+	VPMOVZXWD    160(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z6
 	VFMADD231PS  Z18, Z19, Z14
-	VPMOVZXWD    192(R10), Z19
+	VPMOVZXWD    192(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z7
 	VFMADD231PS  Z18, Z19, Z15
-	VPMOVZXWD    224(R10), Z19
+	VPMOVZXWD    224(DI), Z19
 	VPSLLD       $0x10, Z19, Z19
 	VFMADD231PS  Z17, Z19, Z8
 	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys70
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys79done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset81
+	MOVQ         (DX)(R8*8), R10
 
-keys70done:
-ahead72row:
-	CMPQ R11, BX
-	JGE  ahead72done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset81:
+	JMP keys79
 
-ahead72line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead72line
-	INCQ       R11
-	JMP        ahead72row
-
-ahead72done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys79done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+256, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3342,239 +3919,298 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys73done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys73:
-	CMPQ R11, BX
-	JGE  ahead74done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys82:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead83done
 
-ahead74line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead74line
+ahead83:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead83same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead83row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead83done
 
-ahead74done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VPMOVZXWD    (R10), Z11
+ahead83row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead83same:
+	DECQ DI
+	JNZ  ahead83
+
+ahead83done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPMOVZXWD    (DI), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VFMADD231PS  Z9, Z11, Z1
 	VFMADD231PS  Z10, Z11, Z5
-	VPMOVZXWD    32(R10), Z11
+	VPMOVZXWD    32(DI), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VFMADD231PS  Z9, Z11, Z2
 	VFMADD231PS  Z10, Z11, Z6
-	VPMOVZXWD    64(R10), Z11
+	VPMOVZXWD    64(DI), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VFMADD231PS  Z9, Z11, Z3
 	VFMADD231PS  Z10, Z11, Z7
-	VPMOVZXWD    96(R10), Z11
+	VPMOVZXWD    96(DI), Z11
 	VPSLLD       $0x10, Z11, Z11
 	VFMADD231PS  Z9, Z11, Z4
 	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys73
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys82done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset84
+	MOVQ         (DX)(R8*8), R10
 
-keys73done:
-ahead75row:
-	CMPQ R11, BX
-	JGE  ahead75done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset84:
+	JMP keys82
 
-ahead75line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead75line
-	INCQ       R11
-	JMP        ahead75row
-
-ahead75done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys82done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys76done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys76:
-	CMPQ R11, BX
-	JGE  ahead77done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys85:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead86done
 
-ahead77line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead77line
+ahead86:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead86same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead86row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead86done
 
-ahead77done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI)(DI*1), Z4
-	VPMOVZXWD.Z  (R10), K1, Z5
+ahead86row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead86same:
+	DECQ DI
+	JNZ  ahead86
+
+ahead86done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z3
+	VBROADCASTSS (AX)(CX*1), Z4
+	VPMOVZXWD.Z  (DI), K1, Z5
 	VPSLLD       $0x10, Z5, Z5
 	VFMADD231PS  Z3, Z5, Z1
 	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys76
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys85done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset87
+	MOVQ         (DX)(R8*8), R10
 
-keys76done:
-ahead78row:
-	CMPQ R11, BX
-	JGE  ahead78done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset87:
+	JMP keys85
 
-ahead78line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead78line
-	INCQ       R11
-	JMP        ahead78row
-
-ahead78done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X3
+keys85done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X3
 	VPBROADCASTD X3, Z3
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (DX), Z4
 	VCMPPS       $0x04, Z3, Z4, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z3, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead88done
+
+ahead88:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead88same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead88row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead88done
+
+ahead88row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead88same:
+	DECQ AX
+	JNZ  ahead88
+
+ahead88done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3592,303 +4228,362 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys79done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys79:
-	CMPQ R12, BX
-	JGE  ahead80done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys89:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead90done
 
-ahead80line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead80line
+ahead90:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead90same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead90row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead90done
 
-ahead80done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VPMOVZXWD    (R11), Z21
+ahead90row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead90same:
+	DECQ R8
+	JNZ  ahead90
+
+ahead90done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VPMOVZXWD    (R8), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VFMADD231PS  Z17, Z21, Z1
 	VFMADD231PS  Z18, Z21, Z5
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z13
-	VPMOVZXWD    32(R11), Z21
+	VPMOVZXWD    32(R8), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VFMADD231PS  Z17, Z21, Z2
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z14
-	VPMOVZXWD    64(R11), Z21
+	VPMOVZXWD    64(R8), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VFMADD231PS  Z17, Z21, Z3
 	VFMADD231PS  Z18, Z21, Z7
 	VFMADD231PS  Z19, Z21, Z11
 	VFMADD231PS  Z20, Z21, Z15
-	VPMOVZXWD    96(R11), Z21
+	VPMOVZXWD    96(R8), Z21
 	VPSLLD       $0x10, Z21, Z21
 	VFMADD231PS  Z17, Z21, Z4
 	VFMADD231PS  Z18, Z21, Z8
 	VFMADD231PS  Z19, Z21, Z12
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys79
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys89done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset91
+	MOVQ         (DI)(R9*8), R11
 
-keys79done:
-ahead81row:
-	CMPQ R12, BX
-	JGE  ahead81done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset91:
+	JMP keys89
 
-ahead81line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead81line
-	INCQ       R12
-	JMP        ahead81row
-
-ahead81done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys89done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+128, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys82done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys82:
-	CMPQ R12, BX
-	JGE  ahead83done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys92:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead93done
 
-ahead83line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead83line
+ahead93:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead93same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead93row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead93done
 
-ahead83done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VBROADCASTSS (SI)(DI*2), Z7
-	VBROADCASTSS (R8)(DI*2), Z8
-	VPMOVZXWD.Z  (R11), K1, Z9
+ahead93row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead93same:
+	DECQ R8
+	JNZ  ahead93
+
+ahead93done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VBROADCASTSS (DX)(CX*2), Z8
+	VPMOVZXWD.Z  (R8), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	VFMADD231PS  Z5, Z9, Z1
 	VFMADD231PS  Z6, Z9, Z2
 	VFMADD231PS  Z7, Z9, Z3
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys82
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys92done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset94
+	MOVQ         (DI)(R9*8), R11
 
-keys82done:
-ahead84row:
-	CMPQ R12, BX
-	JGE  ahead84done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset94:
+	JMP keys92
 
-ahead84line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead84line
-	INCQ       R12
-	JMP        ahead84row
-
-ahead84done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys92done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z6
+	VMOVUPS.Z    (AX), K2, Z6
 	VFMADD231PS  Z6, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead95done
+
+ahead95:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead95same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead95row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead95done
+
+ahead95row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead95same:
+	DECQ AX
+	JNZ  ahead95
+
+ahead95done:
 	VZEROUPPER
 	RET
 
 // func accumulateBF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3906,47 +4601,63 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys85done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys85:
-	CMPQ R13, BX
-	JGE  ahead86done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys96:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead97done
 
-ahead86line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead86line
+ahead97:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead97same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead97row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead97done
 
-ahead86done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VBROADCASTSS (SI)(DI*4), Z21
-	VBROADCASTSS (R8)(DI*4), Z22
-	VBROADCASTSS (SI)(R9*2), Z23
-	VBROADCASTSS (R8)(R9*2), Z24
-	VPMOVZXWD    (R12), Z25
+ahead97row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead97same:
+	DECQ R9
+	JNZ  ahead97
+
+ahead97done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VBROADCASTSS (AX)(CX*4), Z21
+	VBROADCASTSS (DX)(CX*4), Z22
+	VBROADCASTSS (AX)(DI*2), Z23
+	VBROADCASTSS (DX)(DI*2), Z24
+	VPMOVZXWD    (R9), Z25
 	VPSLLD       $0x10, Z25, Z25
 	VFMADD231PS  Z17, Z25, Z1
 	VFMADD231PS  Z18, Z25, Z3
@@ -3956,7 +4667,7 @@ ahead86done:
 	VFMADD231PS  Z22, Z25, Z11
 	VFMADD231PS  Z23, Z25, Z13
 	VFMADD231PS  Z24, Z25, Z15
-	VPMOVZXWD    32(R12), Z25
+	VPMOVZXWD    32(R9), Z25
 	VPSLLD       $0x10, Z25, Z25
 	VFMADD231PS  Z17, Z25, Z2
 	VFMADD231PS  Z18, Z25, Z4
@@ -3966,129 +4677,117 @@ ahead86done:
 	VFMADD231PS  Z22, Z25, Z12
 	VFMADD231PS  Z23, Z25, Z14
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys85
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys96done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset98
+	MOVQ         (R8)(R10*8), R12
 
-keys85done:
-ahead87row:
-	CMPQ R13, BX
-	JGE  ahead87done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset98:
+	JMP keys96
 
-ahead87line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead87line
-	INCQ       R13
-	JMP        ahead87row
-
-ahead87done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys96done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+64, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -4097,47 +4796,63 @@ rest:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys88done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys88:
-	CMPQ R13, BX
-	JGE  ahead89done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys99:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead100done
 
-ahead89line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead89line
+ahead100:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead100same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead100row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead100done
 
-ahead89done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VBROADCASTSS (SI)(DI*2), Z11
-	VBROADCASTSS (R8)(DI*2), Z12
-	VBROADCASTSS (SI)(DI*4), Z13
-	VBROADCASTSS (R8)(DI*4), Z14
-	VBROADCASTSS (SI)(R9*2), Z15
-	VBROADCASTSS (R8)(R9*2), Z16
-	VPMOVZXWD.Z  (R12), K1, Z17
+ahead100row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead100same:
+	DECQ R9
+	JNZ  ahead100
+
+ahead100done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VBROADCASTSS (DX)(DI*2), Z16
+	VPMOVZXWD.Z  (R9), K1, Z17
 	VPSLLD       $0x10, Z17, Z17
 	VFMADD231PS  Z9, Z17, Z1
 	VFMADD231PS  Z10, Z17, Z2
@@ -4147,117 +4862,156 @@ ahead89done:
 	VFMADD231PS  Z14, Z17, Z6
 	VFMADD231PS  Z15, Z17, Z7
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys88
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys99done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset101
+	MOVQ         (R8)(R10*8), R12
 
-keys88done:
-ahead90row:
-	CMPQ R13, BX
-	JGE  ahead90done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset101:
+	JMP keys99
 
-ahead90line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead90line
-	INCQ       R13
-	JMP        ahead90row
-
-ahead90done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys99done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z11
+	VMOVUPS.Z    (AX), K2, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z10
+	VMOVUPS.Z    (AX), K2, Z10
 	VFMADD231PS  Z10, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+32, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead102done
+
+ahead102:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead102same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead102row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead102done
+
+ahead102row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead102same:
+	DECQ AX
+	JNZ  ahead102
+
+ahead102done:
 	VZEROUPPER
 	RET
 
 // func accumulateE4M3x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -4267,367 +5021,408 @@ width8:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys91done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys91:
-	CMPQ R10, BX
-	JGE  ahead92done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys103:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead104done
 
-ahead92line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead92line
+ahead104:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead104same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead104row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead104done
 
-ahead92done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z10
-	VPMOVSXBW    (R9), Y11
+ahead104row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead104same:
+	DECQ DX
+	JNZ  ahead104
+
+ahead104done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z10
+	VPMOVSXBW    (DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z2
-	VPMOVSXBW    16(R9), Y11
+	VPMOVSXBW    16(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z3
-	VPMOVSXBW    32(R9), Y11
+	VPMOVSXBW    32(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z4
-	VPMOVSXBW    48(R9), Y11
+	VPMOVSXBW    48(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z5
-	VPMOVSXBW    64(R9), Y11
+	VPMOVSXBW    64(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z6
-	VPMOVSXBW    80(R9), Y11
+	VPMOVSXBW    80(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z7
-	VPMOVSXBW    96(R9), Y11
+	VPMOVSXBW    96(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z8
-	VPMOVSXBW    112(R9), Y11
+	VPMOVSXBW    112(DX), Y11
 	VPSLLW       $0x07, Y11, Y11
 	VPANDD       Y0, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z10, Z11, Z9
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys91
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys103done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset105
+	MOVQ         (CX)(DI*8), R9
 
-keys91done:
-ahead93row:
-	CMPQ R10, BX
-	JGE  ahead93done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset105:
+	JMP keys103
 
-ahead93line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead93line
-	INCQ       R10
-	JMP        ahead93row
-
-ahead93done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X10
+keys103done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X10
 	VPBROADCASTD X10, Z10
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X11
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z10, Z12, K1
 	VMULPS       Z11, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z10
+	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z10, Z12, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z11, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(AX)
 	VMULPS       Z11, Z4, Z4
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z4
-	VMOVUPS      Z4, 128(SI)
+	VMOVUPS      Z4, 128(AX)
 	VMULPS       Z11, Z5, Z5
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z5
-	VMOVUPS      Z5, 192(SI)
+	VMOVUPS      Z5, 192(AX)
 	VMULPS       Z11, Z6, Z6
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z6
-	VMOVUPS      Z6, 256(SI)
+	VMOVUPS      Z6, 256(AX)
 	VMULPS       Z11, Z7, Z7
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z7
-	VMOVUPS      Z7, 320(SI)
+	VMOVUPS      Z7, 320(AX)
 	VMULPS       Z11, Z8, Z8
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z8
-	VMOVUPS      Z8, 384(SI)
+	VMOVUPS      Z8, 384(AX)
 	VMULPS       Z11, Z9, Z9
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z9
-	VMOVUPS      Z9, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z9, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
 	VMOVAPS Z1, Z5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys94done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys94:
-	CMPQ R10, BX
-	JGE  ahead95done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys106:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead107done
 
-ahead95line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead95line
+ahead107:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead107same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead107row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead107done
 
-ahead95done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z6
-	VPMOVSXBW    (R9), Y7
+ahead107row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead107same:
+	DECQ DX
+	JNZ  ahead107
+
+ahead107done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z6
+	VPMOVSXBW    (DX), Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       Y0, Y7, Y7
 	VCVTPH2PS    Y7, Z7
 	VFMADD231PS  Z6, Z7, Z2
-	VPMOVSXBW    16(R9), Y7
+	VPMOVSXBW    16(DX), Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       Y0, Y7, Y7
 	VCVTPH2PS    Y7, Z7
 	VFMADD231PS  Z6, Z7, Z3
-	VPMOVSXBW    32(R9), Y7
+	VPMOVSXBW    32(DX), Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       Y0, Y7, Y7
 	VCVTPH2PS    Y7, Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VPMOVSXBW    48(R9), Y7
+	VPMOVSXBW    48(DX), Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       Y0, Y7, Y7
 	VCVTPH2PS    Y7, Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys94
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys106done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset108
+	MOVQ         (CX)(DI*8), R9
 
-keys94done:
-ahead96row:
-	CMPQ R10, BX
-	JGE  ahead96done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset108:
+	JMP keys106
 
-ahead96line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead96line
-	INCQ       R10
-	JMP        ahead96row
-
-ahead96done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X6
+keys106done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X6
 	VPBROADCASTD X6, Z6
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X7
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X7
 	VPBROADCASTD X7, Z7
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (DX), Z8
 	VCMPPS       $0x04, Z6, Z8, K1
 	VMULPS       Z7, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z6
+	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z6, Z8, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z7, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z8, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(AX)
 	VMULPS       Z7, Z4, Z4
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z8, Z4
-	VMOVUPS      Z4, 128(SI)
+	VMOVUPS      Z4, 128(AX)
 	VMULPS       Z7, Z5, Z5
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z8, Z5
-	VMOVUPS      Z5, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z1, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys97done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys97:
-	CMPQ R10, BX
-	JGE  ahead98done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys109:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead110done
 
-ahead98line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead98line
+ahead110:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead110same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead110row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead110done
 
-ahead98done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z3
-	VPMOVSXBW.Z  (R9), K1, Y4
+ahead110row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead110same:
+	DECQ DX
+	JNZ  ahead110
+
+ahead110done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z3
+	VPMOVSXBW.Z  (DX), K1, Y4
 	VPSLLW       $0x07, Y4, Y4
 	VPANDD       Y0, Y4, Y4
 	VCVTPH2PS    Y4, Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys97
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys109done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset111
+	MOVQ         (CX)(DI*8), R9
 
-keys97done:
-ahead99row:
-	CMPQ R10, BX
-	JGE  ahead99done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset111:
+	JMP keys109
 
-ahead99line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead99line
-	INCQ       R10
-	JMP        ahead99row
-
-ahead99done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X3
+keys109done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0x43800000, DI
-	VMOVD        DI, X4
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X4
 	VPBROADCASTD X4, Z4
-	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (DX), Z5
 	VCMPPS       $0x04, Z3, Z5, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z4, Z2, Z2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z5, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead112done
+
+ahead112:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead112same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead112row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead112done
+
+ahead112row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead112same:
+	DECQ AX
+	JNZ  ahead112
+
+ahead112done:
 	VZEROUPPER
 	RET
 
@@ -4636,18 +5431,40 @@ GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -4665,198 +5482,202 @@ width8:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys100done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys100:
-	CMPQ R11, BX
-	JGE  ahead101done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys113:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead114done
 
-ahead101line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead101line
+ahead114:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead114same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead114row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead114done
 
-ahead101done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z18
-	VBROADCASTSS (SI)(DI*1), Z19
-	VPMOVSXBW    (R10), Y20
+ahead114row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead114same:
+	DECQ DI
+	JNZ  ahead114
+
+ahead114done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z18
+	VBROADCASTSS (AX)(CX*1), Z19
+	VPMOVSXBW    (DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z10
-	VPMOVSXBW    16(R10), Y20
+	VPMOVSXBW    16(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z3
 	VFMADD231PS  Z19, Z20, Z11
-	VPMOVSXBW    32(R10), Y20
+	VPMOVSXBW    32(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBW    48(R10), Y20
+	VPMOVSXBW    48(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z5
 	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBW    64(R10), Y20
+	VPMOVSXBW    64(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBW    80(R10), Y20
+	VPMOVSXBW    80(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z7
 	VFMADD231PS  Z19, Z20, Z15
-	VPMOVSXBW    96(R10), Y20
+	VPMOVSXBW    96(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z16
-	VPMOVSXBW    112(R10), Y20
+	VPMOVSXBW    112(DI), Y20
 	VPSLLW       $0x07, Y20, Y20
 	VPANDD       Y0, Y20, Y20
 	VCVTPH2PS    Y20, Z20
 	VFMADD231PS  Z18, Z20, Z9
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys100
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys113done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset115
+	MOVQ         (DX)(R8*8), R10
 
-keys100done:
-ahead102row:
-	CMPQ R11, BX
-	JGE  ahead102done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset115:
+	JMP keys113
 
-ahead102line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead102line
-	INCQ       R11
-	JMP        ahead102row
-
-ahead102done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X18
+keys113done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X18
 	VPBROADCASTD X18, Z18
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X19
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z18, Z20, K1
 	VMULPS       Z19, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z19, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(AX)
 	VMULPS       Z19, Z4, Z4
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z4
-	VMOVUPS      Z4, 128(SI)
+	VMOVUPS      Z4, 128(AX)
 	VMULPS       Z19, Z5, Z5
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z5
-	VMOVUPS      Z5, 192(SI)
+	VMOVUPS      Z5, 192(AX)
 	VMULPS       Z19, Z6, Z6
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z6
-	VMOVUPS      Z6, 256(SI)
+	VMOVUPS      Z6, 256(AX)
 	VMULPS       Z19, Z7, Z7
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z7
-	VMOVUPS      Z7, 320(SI)
+	VMOVUPS      Z7, 320(AX)
 	VMULPS       Z19, Z8, Z8
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z8
-	VMOVUPS      Z8, 384(SI)
+	VMOVUPS      Z8, 384(AX)
 	VMULPS       Z19, Z9, Z9
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z9
-	VMOVUPS      Z9, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z9, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z10, Z10
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z10
-	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z10, (AX)
 	VMULPS       Z19, Z11, Z11
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z11
-	VMOVUPS      Z11, 64(SI)
+	VMOVUPS      Z11, 64(AX)
 	VMULPS       Z19, Z12, Z12
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z12
-	VMOVUPS      Z12, 128(SI)
+	VMOVUPS      Z12, 128(AX)
 	VMULPS       Z19, Z13, Z13
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z13
-	VMOVUPS      Z13, 192(SI)
+	VMOVUPS      Z13, 192(AX)
 	VMULPS       Z19, Z14, Z14
-	VMOVUPS.Z    256(SI), K1, Z3
+	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z14
-	VMOVUPS      Z14, 256(SI)
+	VMOVUPS      Z14, 256(AX)
 	VMULPS       Z19, Z15, Z15
-	VMOVUPS.Z    320(SI), K1, Z3
+	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z15
-	VMOVUPS      Z15, 320(SI)
+	VMOVUPS      Z15, 320(AX)
 	VMULPS       Z19, Z16, Z16
-	VMOVUPS.Z    384(SI), K1, Z3
+	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z16
-	VMOVUPS      Z16, 384(SI)
+	VMOVUPS      Z16, 384(AX)
 	VMULPS       Z19, Z17, Z17
-	VMOVUPS.Z    448(SI), K1, Z3
+	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z17, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -4866,266 +5687,325 @@ width4:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys103done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys103:
-	CMPQ R11, BX
-	JGE  ahead104done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys116:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead117done
 
-ahead104line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead104line
+ahead117:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead117same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead117row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead117done
 
-ahead104done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z10
-	VBROADCASTSS (SI)(DI*1), Z11
-	VPMOVSXBW    (R10), Y12
+ahead117row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead117same:
+	DECQ DI
+	JNZ  ahead117
+
+ahead117done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z10
+	VBROADCASTSS (AX)(CX*1), Z11
+	VPMOVSXBW    (DI), Y12
 	VPSLLW       $0x07, Y12, Y12
 	VPANDD       Y0, Y12, Y12
 	VCVTPH2PS    Y12, Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z6
-	VPMOVSXBW    16(R10), Y12
+	VPMOVSXBW    16(DI), Y12
 	VPSLLW       $0x07, Y12, Y12
 	VPANDD       Y0, Y12, Y12
 	VCVTPH2PS    Y12, Z12
 	VFMADD231PS  Z10, Z12, Z3
 	VFMADD231PS  Z11, Z12, Z7
-	VPMOVSXBW    32(R10), Y12
+	VPMOVSXBW    32(DI), Y12
 	VPSLLW       $0x07, Y12, Y12
 	VPANDD       Y0, Y12, Y12
 	VCVTPH2PS    Y12, Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z8
-	VPMOVSXBW    48(R10), Y12
+	VPMOVSXBW    48(DI), Y12
 	VPSLLW       $0x07, Y12, Y12
 	VPANDD       Y0, Y12, Y12
 	VCVTPH2PS    Y12, Z12
 	VFMADD231PS  Z10, Z12, Z5
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys103
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys116done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset118
+	MOVQ         (DX)(R8*8), R10
 
-keys103done:
-ahead105row:
-	CMPQ R11, BX
-	JGE  ahead105done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset118:
+	JMP keys116
 
-ahead105line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead105line
-	INCQ       R11
-	JMP        ahead105row
-
-ahead105done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys116done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Z10
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X11
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z10, Z12, K1
 	VMULPS       Z11, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z13
+	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z13, Z12, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z11, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(AX)
 	VMULPS       Z11, Z4, Z4
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z4
-	VMOVUPS      Z4, 128(SI)
+	VMOVUPS      Z4, 128(AX)
 	VMULPS       Z11, Z5, Z5
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z5
-	VMOVUPS      Z5, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K1
 	VMULPS       Z11, Z6, Z6
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z6
-	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z6, (AX)
 	VMULPS       Z11, Z7, Z7
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z7
-	VMOVUPS      Z7, 64(SI)
+	VMOVUPS      Z7, 64(AX)
 	VMULPS       Z11, Z8, Z8
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z8
-	VMOVUPS      Z8, 128(SI)
+	VMOVUPS      Z8, 128(AX)
 	VMULPS       Z11, Z9, Z9
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z9
-	VMOVUPS      Z9, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z9, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys106done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys106:
-	CMPQ R11, BX
-	JGE  ahead107done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys119:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead120done
 
-ahead107line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead107line
+ahead120:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead120same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead120row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead120done
 
-ahead107done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z4
-	VBROADCASTSS (SI)(DI*1), Z5
-	VPMOVSXBW.Z  (R10), K1, Y6
+ahead120row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead120same:
+	DECQ DI
+	JNZ  ahead120
+
+ahead120done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VPMOVSXBW.Z  (DI), K1, Y6
 	VPSLLW       $0x07, Y6, Y6
 	VPANDD       Y0, Y6, Y6
 	VCVTPH2PS    Y6, Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys106
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys119done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset121
+	MOVQ         (DX)(R8*8), R10
 
-keys106done:
-ahead108row:
-	CMPQ R11, BX
-	JGE  ahead108done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset121:
+	JMP keys119
 
-ahead108line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead108line
-	INCQ       R11
-	JMP        ahead108row
-
-ahead108done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X4
+keys119done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
 	VPBROADCASTD X4, Z4
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X5
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z4, Z6, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z5, Z2, Z2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z4, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z5, Z3, Z3
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z2, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead122done
+
+ahead122:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead122same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead122row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead122done
+
+ahead122row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead122same:
+	DECQ AX
+	JNZ  ahead122
+
+ahead122done:
 	VZEROUPPER
 	RET
 
 // func accumulateE4M3x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -5143,42 +6023,58 @@ width4:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys109done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys109:
-	CMPQ R12, BX
-	JGE  ahead110done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys123:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead124done
 
-ahead110line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead110line
+ahead124:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead124same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead124row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead124done
 
-ahead110done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z18
-	VBROADCASTSS (SI)(DI*1), Z19
-	VBROADCASTSS (SI)(DI*2), Z20
-	VBROADCASTSS (R8)(DI*2), Z21
-	VPMOVSXBW    (R11), Y22
+ahead124row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead124same:
+	DECQ R8
+	JNZ  ahead124
+
+ahead124done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z18
+	VBROADCASTSS (AX)(CX*1), Z19
+	VBROADCASTSS (AX)(CX*2), Z20
+	VBROADCASTSS (DX)(CX*2), Z21
+	VPMOVSXBW    (R8), Y22
 	VPSLLW       $0x07, Y22, Y22
 	VPANDD       Y0, Y22, Y22
 	VCVTPH2PS    Y22, Z22
@@ -5186,7 +6082,7 @@ ahead110done:
 	VFMADD231PS  Z19, Z22, Z6
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z14
-	VPMOVSXBW    16(R11), Y22
+	VPMOVSXBW    16(R8), Y22
 	VPSLLW       $0x07, Y22, Y22
 	VPANDD       Y0, Y22, Y22
 	VCVTPH2PS    Y22, Z22
@@ -5194,7 +6090,7 @@ ahead110done:
 	VFMADD231PS  Z19, Z22, Z7
 	VFMADD231PS  Z20, Z22, Z11
 	VFMADD231PS  Z21, Z22, Z15
-	VPMOVSXBW    32(R11), Y22
+	VPMOVSXBW    32(R8), Y22
 	VPSLLW       $0x07, Y22, Y22
 	VPANDD       Y0, Y22, Y22
 	VCVTPH2PS    Y22, Z22
@@ -5202,7 +6098,7 @@ ahead110done:
 	VFMADD231PS  Z19, Z22, Z8
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z16
-	VPMOVSXBW    48(R11), Y22
+	VPMOVSXBW    48(R8), Y22
 	VPSLLW       $0x07, Y22, Y22
 	VPANDD       Y0, Y22, Y22
 	VCVTPH2PS    Y22, Z22
@@ -5210,176 +6106,180 @@ ahead110done:
 	VFMADD231PS  Z19, Z22, Z9
 	VFMADD231PS  Z20, Z22, Z13
 	VFMADD231PS  Z21, Z22, Z17
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys109
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys123done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset125
+	MOVQ         (DI)(R9*8), R11
 
-keys109done:
-ahead111row:
-	CMPQ R12, BX
-	JGE  ahead111done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset125:
+	JMP keys123
 
-ahead111line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead111line
-	INCQ       R12
-	JMP        ahead111row
-
-ahead111done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X18
+keys123done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X18
 	VPBROADCASTD X18, Z18
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X19
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z18, Z20, K1
 	VMULPS       Z19, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z19, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z3
-	VMOVUPS      Z3, 64(SI)
+	VMOVUPS      Z3, 64(AX)
 	VMULPS       Z19, Z4, Z4
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z4
-	VMOVUPS      Z4, 128(SI)
+	VMOVUPS      Z4, 128(AX)
 	VMULPS       Z19, Z5, Z5
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z5
-	VMOVUPS      Z5, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z6, Z6
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z6
-	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z6, (AX)
 	VMULPS       Z19, Z7, Z7
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z7
-	VMOVUPS      Z7, 64(SI)
+	VMOVUPS      Z7, 64(AX)
 	VMULPS       Z19, Z8, Z8
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z8
-	VMOVUPS      Z8, 128(SI)
+	VMOVUPS      Z8, 128(AX)
 	VMULPS       Z19, Z9, Z9
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z9
-	VMOVUPS      Z9, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z2
+	VMOVUPS      Z9, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z10, Z10
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z10
-	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z10, (AX)
 	VMULPS       Z19, Z11, Z11
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z11
-	VMOVUPS      Z11, 64(SI)
+	VMOVUPS      Z11, 64(AX)
 	VMULPS       Z19, Z12, Z12
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z12
-	VMOVUPS      Z12, 128(SI)
+	VMOVUPS      Z12, 128(AX)
 	VMULPS       Z19, Z13, Z13
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z13
-	VMOVUPS      Z13, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z2
+	VMOVUPS      Z13, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z14, Z14
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z14
-	VMOVUPS      Z14, (SI)
+	VMOVUPS      Z14, (AX)
 	VMULPS       Z19, Z15, Z15
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z15
-	VMOVUPS      Z15, 64(SI)
+	VMOVUPS      Z15, 64(AX)
 	VMULPS       Z19, Z16, Z16
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z16
-	VMOVUPS      Z16, 128(SI)
+	VMOVUPS      Z16, 128(AX)
 	VMULPS       Z19, Z17, Z17
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z17, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
 	VMOVAPS Z1, Z5
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys112done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys112:
-	CMPQ R12, BX
-	JGE  ahead113done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys126:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead127done
 
-ahead113line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead113line
+ahead127:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead127same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead127row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead127done
 
-ahead113done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z6
-	VBROADCASTSS (SI)(DI*1), Z7
-	VBROADCASTSS (SI)(DI*2), Z8
-	VBROADCASTSS (R8)(DI*2), Z9
-	VPMOVSXBW.Z  (R11), K1, Y10
+ahead127row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead127same:
+	DECQ R8
+	JNZ  ahead127
+
+ahead127done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VPMOVSXBW.Z  (R8), K1, Y10
 	VPSLLW       $0x07, Y10, Y10
 	VPANDD       Y0, Y10, Y10
 	VCVTPH2PS    Y10, Z10
@@ -5387,96 +6287,135 @@ ahead113done:
 	VFMADD231PS  Z7, Z10, Z3
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys112
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys126done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset128
+	MOVQ         (DI)(R9*8), R11
 
-keys112done:
-ahead114row:
-	CMPQ R12, BX
-	JGE  ahead114done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset128:
+	JMP keys126
 
-ahead114line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead114line
-	INCQ       R12
-	JMP        ahead114row
-
-ahead114done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X6
+keys126done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
 	VPBROADCASTD X6, Z6
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X7
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X7
 	VPBROADCASTD X7, Z7
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (DX), Z8
 	VCMPPS       $0x04, Z6, Z8, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z7, Z2, Z2
-	VMOVUPS.Z    (SI), K2, Z9
+	VMOVUPS.Z    (AX), K2, Z9
 	VFMADD231PS  Z9, Z8, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z6, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z7, Z3, Z3
-	VMOVUPS.Z    (SI), K2, Z8
+	VMOVUPS.Z    (AX), K2, Z8
 	VFMADD231PS  Z8, Z2, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z2
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
 	VCMPPS       $0x04, Z6, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z7, Z4, Z4
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z2
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
 	VCMPPS       $0x04, Z6, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z7, Z5, Z5
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead129done
+
+ahead129:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead129same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead129row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead129done
+
+ahead129row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead129same:
+	DECQ AX
+	JNZ  ahead129
+
+ahead129done:
 	VZEROUPPER
 	RET
 
 // func accumulateE4M3x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -5494,47 +6433,63 @@ width2:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys115done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys115:
-	CMPQ R13, BX
-	JGE  ahead116done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys130:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead131done
 
-ahead116line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead116line
+ahead131:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead131same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead131row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead131done
 
-ahead116done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z18
-	VBROADCASTSS (SI)(DI*1), Z19
-	VBROADCASTSS (SI)(DI*2), Z20
-	VBROADCASTSS (R8)(DI*2), Z21
-	VBROADCASTSS (SI)(DI*4), Z22
-	VBROADCASTSS (R8)(DI*4), Z23
-	VBROADCASTSS (SI)(R9*2), Z24
-	VBROADCASTSS (R8)(R9*2), Z25
-	VPMOVSXBW    (R12), Y26
+ahead131row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead131same:
+	DECQ R9
+	JNZ  ahead131
+
+ahead131done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z18
+	VBROADCASTSS (AX)(CX*1), Z19
+	VBROADCASTSS (AX)(CX*2), Z20
+	VBROADCASTSS (DX)(CX*2), Z21
+	VBROADCASTSS (AX)(CX*4), Z22
+	VBROADCASTSS (DX)(CX*4), Z23
+	VBROADCASTSS (AX)(DI*2), Z24
+	VBROADCASTSS (DX)(DI*2), Z25
+	VPMOVSXBW    (R9), Y26
 	VPSLLW       $0x07, Y26, Y26
 	VPANDD       Y0, Y26, Y26
 	VCVTPH2PS    Y26, Z26
@@ -5546,7 +6501,7 @@ ahead116done:
 	VFMADD231PS  Z23, Z26, Z12
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z16
-	VPMOVSXBW    16(R12), Y26
+	VPMOVSXBW    16(R9), Y26
 	VPSLLW       $0x07, Y26, Y26
 	VPANDD       Y0, Y26, Y26
 	VCVTPH2PS    Y26, Z26
@@ -5558,148 +6513,136 @@ ahead116done:
 	VFMADD231PS  Z23, Z26, Z13
 	VFMADD231PS  Z24, Z26, Z15
 	VFMADD231PS  Z25, Z26, Z17
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys115
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys130done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset132
+	MOVQ         (R8)(R10*8), R12
 
-keys115done:
-ahead117row:
-	CMPQ R13, BX
-	JGE  ahead117done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset132:
+	JMP keys130
 
-ahead117line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead117line
-	INCQ       R13
-	JMP        ahead117row
-
-ahead117done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X18
+keys130done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X18
 	VPBROADCASTD X18, Z18
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X19
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z18, Z20, K1
 	VMULPS       Z19, Z2, Z2
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z2
-	VMOVUPS      Z2, (SI)
+	VMOVUPS      Z2, (AX)
 	VMULPS       Z19, Z3, Z3
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z20, Z3
-	VMOVUPS      Z3, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z4, Z4
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z4
-	VMOVUPS      Z4, (SI)
+	VMOVUPS      Z4, (AX)
 	VMULPS       Z19, Z5, Z5
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z5
-	VMOVUPS      Z5, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z2
+	VMOVUPS      Z5, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z6, Z6
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z6
-	VMOVUPS      Z6, (SI)
+	VMOVUPS      Z6, (AX)
 	VMULPS       Z19, Z7, Z7
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z7
-	VMOVUPS      Z7, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z2
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z8, Z8
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z8
-	VMOVUPS      Z8, (SI)
+	VMOVUPS      Z8, (AX)
 	VMULPS       Z19, Z9, Z9
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z9
-	VMOVUPS      Z9, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z2
+	VMOVUPS      Z9, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z10, Z10
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z10
-	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z10, (AX)
 	VMULPS       Z19, Z11, Z11
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z11
-	VMOVUPS      Z11, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z2
+	VMOVUPS      Z11, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z12, Z12
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z12
-	VMOVUPS      Z12, (SI)
+	VMOVUPS      Z12, (AX)
 	VMULPS       Z19, Z13, Z13
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z13
-	VMOVUPS      Z13, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z2
+	VMOVUPS      Z13, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z14, Z14
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z14
-	VMOVUPS      Z14, (SI)
+	VMOVUPS      Z14, (AX)
 	VMULPS       Z19, Z15, Z15
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z15
-	VMOVUPS      Z15, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z2
+	VMOVUPS      Z15, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z2
 	VCMPPS       $0x04, Z18, Z2, K1
 	VMULPS       Z19, Z16, Z16
-	VMOVUPS.Z    (SI), K1, Z3
+	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z16
-	VMOVUPS      Z16, (SI)
+	VMOVUPS      Z16, (AX)
 	VMULPS       Z19, Z17, Z17
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
-	VMOVUPS      Z17, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z17, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -5708,47 +6651,63 @@ rest:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys118done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys118:
-	CMPQ R13, BX
-	JGE  ahead119done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys133:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead134done
 
-ahead119line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead119line
+ahead134:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead134same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead134row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead134done
 
-ahead119done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z10
-	VBROADCASTSS (SI)(DI*1), Z11
-	VBROADCASTSS (SI)(DI*2), Z12
-	VBROADCASTSS (R8)(DI*2), Z13
-	VBROADCASTSS (SI)(DI*4), Z14
-	VBROADCASTSS (R8)(DI*4), Z15
-	VBROADCASTSS (SI)(R9*2), Z16
-	VBROADCASTSS (R8)(R9*2), Z17
-	VPMOVSXBW.Z  (R12), K1, Y18
+ahead134row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead134same:
+	DECQ R9
+	JNZ  ahead134
+
+ahead134done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z10
+	VBROADCASTSS (AX)(CX*1), Z11
+	VBROADCASTSS (AX)(CX*2), Z12
+	VBROADCASTSS (DX)(CX*2), Z13
+	VBROADCASTSS (AX)(CX*4), Z14
+	VBROADCASTSS (DX)(CX*4), Z15
+	VBROADCASTSS (AX)(DI*2), Z16
+	VBROADCASTSS (DX)(DI*2), Z17
+	VPMOVSXBW.Z  (R9), K1, Y18
 	VPSLLW       $0x07, Y18, Y18
 	VPANDD       Y0, Y18, Y18
 	VCVTPH2PS    Y18, Z18
@@ -5760,127 +6719,166 @@ ahead119done:
 	VFMADD231PS  Z15, Z18, Z7
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys118
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys133done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset135
+	MOVQ         (R8)(R10*8), R12
 
-keys118done:
-ahead120row:
-	CMPQ R13, BX
-	JGE  ahead120done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset135:
+	JMP keys133
 
-ahead120line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead120line
-	INCQ       R13
-	JMP        ahead120row
-
-ahead120done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X10
+keys133done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
 	VPBROADCASTD X10, Z10
-	MOVL         $0x43800000, R9
-	VMOVD        R9, X11
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z10, Z12, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z2, Z2
-	VMOVUPS.Z    (SI), K2, Z13
+	VMOVUPS.Z    (AX), K2, Z13
 	VFMADD231PS  Z13, Z12, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z3, Z3
-	VMOVUPS.Z    (SI), K2, Z12
+	VMOVUPS.Z    (AX), K2, Z12
 	VFMADD231PS  Z12, Z2, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z2
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z4, Z4
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z2
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z5, Z5
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z2
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z6, Z6
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z2
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z7, Z7
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z2
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z8, Z8
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z2
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z2
 	VCMPPS       $0x04, Z10, Z2, K2
 	KANDW        K1, K2, K2
 	VMULPS       Z11, Z9, Z9
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z9
-	VMOVUPS      Z9, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z9, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead136done
+
+ahead136:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead136same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead136row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead136done
+
+ahead136row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead136same:
+	DECQ AX
+	JNZ  ahead136
+
+ahead136done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -5890,348 +6888,411 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys121done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys121:
-	CMPQ R10, BX
-	JGE  ahead122done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys137:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead138done
 
-ahead122line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead122line
+ahead138:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead138same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead138row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead138done
 
-ahead122done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z9
-	VPMOVZXBW    (R9), Y10
+ahead138row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead138same:
+	DECQ DX
+	JNZ  ahead138
+
+ahead138done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z9
+	VPMOVZXBW    (DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VPMOVZXBW    16(R9), Y10
+	VPMOVZXBW    16(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VPMOVZXBW    32(R9), Y10
+	VPMOVZXBW    32(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VPMOVZXBW    48(R9), Y10
+	VPMOVZXBW    48(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VPMOVZXBW    64(R9), Y10
+	VPMOVZXBW    64(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VPMOVZXBW    80(R9), Y10
+	VPMOVZXBW    80(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VPMOVZXBW    96(R9), Y10
+	VPMOVZXBW    96(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VPMOVZXBW    112(R9), Y10
+	VPMOVZXBW    112(DX), Y10
 	VPSLLW       $0x08, Y10, Y10
 	VCVTPH2PS    Y10, Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys121
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys137done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset139
+	MOVQ         (CX)(DI*8), R9
 
-keys121done:
-ahead123row:
-	CMPQ R10, BX
-	JGE  ahead123done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset139:
+	JMP keys137
 
-ahead123line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead123line
-	INCQ       R10
-	JMP        ahead123row
-
-ahead123done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys137done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z9
+	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys124done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys124:
-	CMPQ R10, BX
-	JGE  ahead125done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys140:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead141done
 
-ahead125line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead125line
+ahead141:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead141same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead141row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead141done
 
-ahead125done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z5
-	VPMOVZXBW    (R9), Y6
+ahead141row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead141same:
+	DECQ DX
+	JNZ  ahead141
+
+ahead141done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VPMOVZXBW    (DX), Y6
 	VPSLLW       $0x08, Y6, Y6
 	VCVTPH2PS    Y6, Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VPMOVZXBW    16(R9), Y6
+	VPMOVZXBW    16(DX), Y6
 	VPSLLW       $0x08, Y6, Y6
 	VCVTPH2PS    Y6, Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VPMOVZXBW    32(R9), Y6
+	VPMOVZXBW    32(DX), Y6
 	VPSLLW       $0x08, Y6, Y6
 	VCVTPH2PS    Y6, Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VPMOVZXBW    48(R9), Y6
+	VPMOVZXBW    48(DX), Y6
 	VPSLLW       $0x08, Y6, Y6
 	VCVTPH2PS    Y6, Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys124
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys140done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset142
+	MOVQ         (CX)(DI*8), R9
 
-keys124done:
-ahead126row:
-	CMPQ R10, BX
-	JGE  ahead126done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset142:
+	JMP keys140
 
-ahead126line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead126line
-	INCQ       R10
-	JMP        ahead126row
-
-ahead126done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys140done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (SI), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys127done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys127:
-	CMPQ R10, BX
-	JGE  ahead128done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys143:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead144done
 
-ahead128line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead128line
+ahead144:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead144same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead144row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead144done
 
-ahead128done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z2
-	VPMOVZXBW.Z  (R9), K1, Y3
+ahead144row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead144same:
+	DECQ DX
+	JNZ  ahead144
+
+ahead144done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z2
+	VPMOVZXBW.Z  (DX), K1, Y3
 	VPSLLW       $0x08, Y3, Y3
 	VCVTPH2PS    Y3, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys127
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys143done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset145
+	MOVQ         (CX)(DI*8), R9
 
-keys127done:
-ahead129row:
-	CMPQ R10, BX
-	JGE  ahead129done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset145:
+	JMP keys143
 
-ahead129line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead129line
-	INCQ       R10
-	JMP        ahead129row
-
-ahead129done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
+keys143done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
-	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (DX), Z3
 	VCMPPS       $0x04, Z2, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead146done
+
+ahead146:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead146same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead146row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead146done
+
+ahead146row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead146same:
+	DECQ AX
+	JNZ  ahead146
+
+ahead146done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6249,171 +7310,175 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys130done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys130:
-	CMPQ R11, BX
-	JGE  ahead131done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys147:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead148done
 
-ahead131line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead131line
+ahead148:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead148same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead148row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead148done
 
-ahead131done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VPMOVZXBW    (R10), Y19
+ahead148row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead148same:
+	DECQ DI
+	JNZ  ahead148
+
+ahead148done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPMOVZXBW    (DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z1
 	VFMADD231PS  Z18, Z19, Z9
-	VPMOVZXBW    16(R10), Y19
+	VPMOVZXBW    16(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z2
 	VFMADD231PS  Z18, Z19, Z10
-	VPMOVZXBW    32(R10), Y19
+	VPMOVZXBW    32(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z3
 	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXBW    48(R10), Y19
+	VPMOVZXBW    48(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z4
 	VFMADD231PS  Z18, Z19, Z12
-	VPMOVZXBW    64(R10), Y19
+	VPMOVZXBW    64(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z5
 	VFMADD231PS  Z18, Z19, Z13
-	VPMOVZXBW    80(R10), Y19
+	VPMOVZXBW    80(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z6
 	VFMADD231PS  Z18, Z19, Z14
-	VPMOVZXBW    96(R10), Y19
+	VPMOVZXBW    96(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z7
 	VFMADD231PS  Z18, Z19, Z15
-	VPMOVZXBW    112(R10), Y19
+	VPMOVZXBW    112(DI), Y19
 	VPSLLW       $0x08, Y19, Y19
 	VCVTPH2PS    Y19, Z19
 	VFMADD231PS  Z17, Z19, Z8
 	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys130
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys147done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset149
+	MOVQ         (DX)(R8*8), R10
 
-keys130done:
-ahead132row:
-	CMPQ R11, BX
-	JGE  ahead132done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset149:
+	JMP keys147
 
-ahead132line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead132line
-	INCQ       R11
-	JMP        ahead132row
-
-ahead132done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys147done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6423,244 +7488,303 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys133done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys133:
-	CMPQ R11, BX
-	JGE  ahead134done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys150:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead151done
 
-ahead134line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead134line
+ahead151:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead151same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead151row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead151done
 
-ahead134done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VPMOVZXBW    (R10), Y11
+ahead151row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead151same:
+	DECQ DI
+	JNZ  ahead151
+
+ahead151done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPMOVZXBW    (DI), Y11
 	VPSLLW       $0x08, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z9, Z11, Z1
 	VFMADD231PS  Z10, Z11, Z5
-	VPMOVZXBW    16(R10), Y11
+	VPMOVZXBW    16(DI), Y11
 	VPSLLW       $0x08, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z9, Z11, Z2
 	VFMADD231PS  Z10, Z11, Z6
-	VPMOVZXBW    32(R10), Y11
+	VPMOVZXBW    32(DI), Y11
 	VPSLLW       $0x08, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z9, Z11, Z3
 	VFMADD231PS  Z10, Z11, Z7
-	VPMOVZXBW    48(R10), Y11
+	VPMOVZXBW    48(DI), Y11
 	VPSLLW       $0x08, Y11, Y11
 	VCVTPH2PS    Y11, Z11
 	VFMADD231PS  Z9, Z11, Z4
 	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys133
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys150done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset152
+	MOVQ         (DX)(R8*8), R10
 
-keys133done:
-ahead135row:
-	CMPQ R11, BX
-	JGE  ahead135done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset152:
+	JMP keys150
 
-ahead135line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead135line
-	INCQ       R11
-	JMP        ahead135row
-
-ahead135done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys150done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys136done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys136:
-	CMPQ R11, BX
-	JGE  ahead137done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys153:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead154done
 
-ahead137line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead137line
+ahead154:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead154same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead154row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead154done
 
-ahead137done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI)(DI*1), Z4
-	VPMOVZXBW.Z  (R10), K1, Y5
+ahead154row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead154same:
+	DECQ DI
+	JNZ  ahead154
+
+ahead154done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z3
+	VBROADCASTSS (AX)(CX*1), Z4
+	VPMOVZXBW.Z  (DI), K1, Y5
 	VPSLLW       $0x08, Y5, Y5
 	VCVTPH2PS    Y5, Z5
 	VFMADD231PS  Z3, Z5, Z1
 	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys136
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys153done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset155
+	MOVQ         (DX)(R8*8), R10
 
-keys136done:
-ahead138row:
-	CMPQ R11, BX
-	JGE  ahead138done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset155:
+	JMP keys153
 
-ahead138line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead138line
-	INCQ       R11
-	JMP        ahead138row
-
-ahead138done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X3
+keys153done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X3
 	VPBROADCASTD X3, Z3
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (DX), Z4
 	VCMPPS       $0x04, Z3, Z4, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z3, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead156done
+
+ahead156:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead156same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead156row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead156done
+
+ahead156row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead156same:
+	DECQ AX
+	JNZ  ahead156
+
+ahead156done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6678,308 +7802,367 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys139done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys139:
-	CMPQ R12, BX
-	JGE  ahead140done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys157:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead158done
 
-ahead140line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead140line
+ahead158:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead158same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead158row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead158done
 
-ahead140done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VPMOVZXBW    (R11), Y21
+ahead158row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead158same:
+	DECQ R8
+	JNZ  ahead158
+
+ahead158done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VPMOVZXBW    (R8), Y21
 	VPSLLW       $0x08, Y21, Y21
 	VCVTPH2PS    Y21, Z21
 	VFMADD231PS  Z17, Z21, Z1
 	VFMADD231PS  Z18, Z21, Z5
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z13
-	VPMOVZXBW    16(R11), Y21
+	VPMOVZXBW    16(R8), Y21
 	VPSLLW       $0x08, Y21, Y21
 	VCVTPH2PS    Y21, Z21
 	VFMADD231PS  Z17, Z21, Z2
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z14
-	VPMOVZXBW    32(R11), Y21
+	VPMOVZXBW    32(R8), Y21
 	VPSLLW       $0x08, Y21, Y21
 	VCVTPH2PS    Y21, Z21
 	VFMADD231PS  Z17, Z21, Z3
 	VFMADD231PS  Z18, Z21, Z7
 	VFMADD231PS  Z19, Z21, Z11
 	VFMADD231PS  Z20, Z21, Z15
-	VPMOVZXBW    48(R11), Y21
+	VPMOVZXBW    48(R8), Y21
 	VPSLLW       $0x08, Y21, Y21
 	VCVTPH2PS    Y21, Z21
 	VFMADD231PS  Z17, Z21, Z4
 	VFMADD231PS  Z18, Z21, Z8
 	VFMADD231PS  Z19, Z21, Z12
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys139
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys157done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset159
+	MOVQ         (DI)(R9*8), R11
 
-keys139done:
-ahead141row:
-	CMPQ R12, BX
-	JGE  ahead141done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset159:
+	JMP keys157
 
-ahead141line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead141line
-	INCQ       R12
-	JMP        ahead141row
-
-ahead141done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys157done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys142done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys142:
-	CMPQ R12, BX
-	JGE  ahead143done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys160:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead161done
 
-ahead143line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead143line
+ahead161:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead161same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead161row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead161done
 
-ahead143done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VBROADCASTSS (SI)(DI*2), Z7
-	VBROADCASTSS (R8)(DI*2), Z8
-	VPMOVZXBW.Z  (R11), K1, Y9
+ahead161row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead161same:
+	DECQ R8
+	JNZ  ahead161
+
+ahead161done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VBROADCASTSS (DX)(CX*2), Z8
+	VPMOVZXBW.Z  (R8), K1, Y9
 	VPSLLW       $0x08, Y9, Y9
 	VCVTPH2PS    Y9, Z9
 	VFMADD231PS  Z5, Z9, Z1
 	VFMADD231PS  Z6, Z9, Z2
 	VFMADD231PS  Z7, Z9, Z3
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys142
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys160done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset162
+	MOVQ         (DI)(R9*8), R11
 
-keys142done:
-ahead144row:
-	CMPQ R12, BX
-	JGE  ahead144done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset162:
+	JMP keys160
 
-ahead144line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead144line
-	INCQ       R12
-	JMP        ahead144row
-
-ahead144done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys160done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z6
+	VMOVUPS.Z    (AX), K2, Z6
 	VFMADD231PS  Z6, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead163done
+
+ahead163:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead163same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead163row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead163done
+
+ahead163row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead163same:
+	DECQ AX
+	JNZ  ahead163
+
+ahead163done:
 	VZEROUPPER
 	RET
 
 // func accumulateE5M2x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6997,47 +8180,63 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys145done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys145:
-	CMPQ R13, BX
-	JGE  ahead146done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys164:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead165done
 
-ahead146line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead146line
+ahead165:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead165same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead165row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead165done
 
-ahead146done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VBROADCASTSS (SI)(DI*4), Z21
-	VBROADCASTSS (R8)(DI*4), Z22
-	VBROADCASTSS (SI)(R9*2), Z23
-	VBROADCASTSS (R8)(R9*2), Z24
-	VPMOVZXBW    (R12), Y25
+ahead165row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead165same:
+	DECQ R9
+	JNZ  ahead165
+
+ahead165done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VBROADCASTSS (AX)(CX*4), Z21
+	VBROADCASTSS (DX)(CX*4), Z22
+	VBROADCASTSS (AX)(DI*2), Z23
+	VBROADCASTSS (DX)(DI*2), Z24
+	VPMOVZXBW    (R9), Y25
 	VPSLLW       $0x08, Y25, Y25
 	VCVTPH2PS    Y25, Z25
 	VFMADD231PS  Z17, Z25, Z1
@@ -7048,7 +8247,7 @@ ahead146done:
 	VFMADD231PS  Z22, Z25, Z11
 	VFMADD231PS  Z23, Z25, Z13
 	VFMADD231PS  Z24, Z25, Z15
-	VPMOVZXBW    16(R12), Y25
+	VPMOVZXBW    16(R9), Y25
 	VPSLLW       $0x08, Y25, Y25
 	VCVTPH2PS    Y25, Z25
 	VFMADD231PS  Z17, Z25, Z2
@@ -7059,129 +8258,117 @@ ahead146done:
 	VFMADD231PS  Z22, Z25, Z12
 	VFMADD231PS  Z23, Z25, Z14
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys145
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys164done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset166
+	MOVQ         (R8)(R10*8), R12
 
-keys145done:
-ahead147row:
-	CMPQ R13, BX
-	JGE  ahead147done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset166:
+	JMP keys164
 
-ahead147line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead147line
-	INCQ       R13
-	JMP        ahead147row
-
-ahead147done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys164done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -7190,47 +8377,63 @@ rest:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys148done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys148:
-	CMPQ R13, BX
-	JGE  ahead149done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys167:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead168done
 
-ahead149line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead149line
+ahead168:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead168same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead168row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead168done
 
-ahead149done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VBROADCASTSS (SI)(DI*2), Z11
-	VBROADCASTSS (R8)(DI*2), Z12
-	VBROADCASTSS (SI)(DI*4), Z13
-	VBROADCASTSS (R8)(DI*4), Z14
-	VBROADCASTSS (SI)(R9*2), Z15
-	VBROADCASTSS (R8)(R9*2), Z16
-	VPMOVZXBW.Z  (R12), K1, Y17
+ahead168row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead168same:
+	DECQ R9
+	JNZ  ahead168
+
+ahead168done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VBROADCASTSS (DX)(DI*2), Z16
+	VPMOVZXBW.Z  (R9), K1, Y17
 	VPSLLW       $0x08, Y17, Y17
 	VCVTPH2PS    Y17, Z17
 	VFMADD231PS  Z9, Z17, Z1
@@ -7241,116 +8444,155 @@ ahead149done:
 	VFMADD231PS  Z14, Z17, Z6
 	VFMADD231PS  Z15, Z17, Z7
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys148
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys167done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset169
+	MOVQ         (R8)(R10*8), R12
 
-keys148done:
-ahead150row:
-	CMPQ R13, BX
-	JGE  ahead150done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset169:
+	JMP keys167
 
-ahead150line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead150line
-	INCQ       R13
-	JMP        ahead150row
-
-ahead150done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys167done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z11
+	VMOVUPS.Z    (AX), K2, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z10
+	VMOVUPS.Z    (AX), K2, Z10
 	VFMADD231PS  Z10, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead170done
+
+ahead170:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead170same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead170row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead170done
+
+ahead170row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead170same:
+	DECQ AX
+	JNZ  ahead170
+
+ahead170done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7360,335 +8602,398 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys151done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys151:
-	CMPQ R10, BX
-	JGE  ahead152done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys171:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead172done
 
-ahead152line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead152line
+ahead172:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead172same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead172row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead172done
 
-ahead152done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z9
-	VPMOVSXBD    (R9), Z10
+ahead172row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead172same:
+	DECQ DX
+	JNZ  ahead172
+
+ahead172done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z9
+	VPMOVSXBD    (DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z1
-	VPMOVSXBD    16(R9), Z10
+	VPMOVSXBD    16(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z2
-	VPMOVSXBD    32(R9), Z10
+	VPMOVSXBD    32(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z3
-	VPMOVSXBD    48(R9), Z10
+	VPMOVSXBD    48(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z4
-	VPMOVSXBD    64(R9), Z10
+	VPMOVSXBD    64(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VPMOVSXBD    80(R9), Z10
+	VPMOVSXBD    80(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VPMOVSXBD    96(R9), Z10
+	VPMOVSXBD    96(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VPMOVSXBD    112(R9), Z10
+	VPMOVSXBD    112(DX), Z10
 	VCVTDQ2PS    Z10, Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys151
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys171done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset173
+	MOVQ         (CX)(DI*8), R9
 
-keys151done:
-ahead153row:
-	CMPQ R10, BX
-	JGE  ahead153done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset173:
+	JMP keys171
 
-ahead153line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead153line
-	INCQ       R10
-	JMP        ahead153row
-
-ahead153done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X9
+keys171done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z9
+	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z9, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys154done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys154:
-	CMPQ R10, BX
-	JGE  ahead155done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys174:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead175done
 
-ahead155line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead155line
+ahead175:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead175same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead175row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead175done
 
-ahead155done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z5
-	VPMOVSXBD    (R9), Z6
+ahead175row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead175same:
+	DECQ DX
+	JNZ  ahead175
+
+ahead175done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VPMOVSXBD    (DX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z5, Z6, Z1
-	VPMOVSXBD    16(R9), Z6
+	VPMOVSXBD    16(DX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z5, Z6, Z2
-	VPMOVSXBD    32(R9), Z6
+	VPMOVSXBD    32(DX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VPMOVSXBD    48(R9), Z6
+	VPMOVSXBD    48(DX), Z6
 	VCVTDQ2PS    Z6, Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys154
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys174done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset176
+	MOVQ         (CX)(DI*8), R9
 
-keys154done:
-ahead156row:
-	CMPQ R10, BX
-	JGE  ahead156done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset176:
+	JMP keys174
 
-ahead156line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead156line
-	INCQ       R10
-	JMP        ahead156row
-
-ahead156done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X5
+keys174done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (SI), K1, Z5
+	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys157done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys157:
-	CMPQ R10, BX
-	JGE  ahead158done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys177:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead178done
 
-ahead158line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead158line
+ahead178:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead178same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead178row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead178done
 
-ahead158done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z2
-	VPMOVSXBD.Z  (R9), K1, Z3
+ahead178row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead178same:
+	DECQ DX
+	JNZ  ahead178
+
+ahead178done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z2
+	VPMOVSXBD.Z  (DX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys157
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys177done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset179
+	MOVQ         (CX)(DI*8), R9
 
-keys157done:
-ahead159row:
-	CMPQ R10, BX
-	JGE  ahead159done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset179:
+	JMP keys177
 
-ahead159line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead159line
-	INCQ       R10
-	JMP        ahead159row
-
-ahead159done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X2
+keys177done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X2
 	VPBROADCASTD X2, Z2
-	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (DX), Z3
 	VCMPPS       $0x04, Z2, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead180done
+
+ahead180:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead180same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead180row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead180done
+
+ahead180row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead180same:
+	DECQ AX
+	JNZ  ahead180
+
+ahead180done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7706,163 +9011,167 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys160done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys160:
-	CMPQ R11, BX
-	JGE  ahead161done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys181:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead182done
 
-ahead161line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead161line
+ahead182:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead182same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead182row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead182done
 
-ahead161done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VPMOVSXBD    (R10), Z19
+ahead182row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead182same:
+	DECQ DI
+	JNZ  ahead182
+
+ahead182done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VPMOVSXBD    (DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z1
 	VFMADD231PS  Z18, Z19, Z9
-	VPMOVSXBD    16(R10), Z19
+	VPMOVSXBD    16(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z2
 	VFMADD231PS  Z18, Z19, Z10
-	VPMOVSXBD    32(R10), Z19
+	VPMOVSXBD    32(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z3
 	VFMADD231PS  Z18, Z19, Z11
-	VPMOVSXBD    48(R10), Z19
+	VPMOVSXBD    48(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z4
 	VFMADD231PS  Z18, Z19, Z12
-	VPMOVSXBD    64(R10), Z19
+	VPMOVSXBD    64(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z5
 	VFMADD231PS  Z18, Z19, Z13
-	VPMOVSXBD    80(R10), Z19
+	VPMOVSXBD    80(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z6
 	VFMADD231PS  Z18, Z19, Z14
-	VPMOVSXBD    96(R10), Z19
+	VPMOVSXBD    96(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z7
 	VFMADD231PS  Z18, Z19, Z15
-	VPMOVSXBD    112(R10), Z19
+	VPMOVSXBD    112(DI), Z19
 	VCVTDQ2PS    Z19, Z19
 	VFMADD231PS  Z17, Z19, Z8
 	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys160
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys181done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset183
+	MOVQ         (DX)(R8*8), R10
 
-keys160done:
-ahead162row:
-	CMPQ R11, BX
-	JGE  ahead162done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset183:
+	JMP keys181
 
-ahead162line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead162line
-	INCQ       R11
-	JMP        ahead162row
-
-ahead162done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys181done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z1
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z5
-	VMOVUPS      Z5, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z1
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z6
-	VMOVUPS      Z6, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z1
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z7
-	VMOVUPS      Z7, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z1
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z8
-	VMOVUPS      Z8, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z2
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z2
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z2
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z2
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+128, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7872,239 +9181,298 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys163done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys163:
-	CMPQ R11, BX
-	JGE  ahead164done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys184:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead185done
 
-ahead164line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead164line
+ahead185:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead185same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead185row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead185done
 
-ahead164done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VPMOVSXBD    (R10), Z11
+ahead185row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead185same:
+	DECQ DI
+	JNZ  ahead185
+
+ahead185done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VPMOVSXBD    (DI), Z11
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z9, Z11, Z1
 	VFMADD231PS  Z10, Z11, Z5
-	VPMOVSXBD    16(R10), Z11
+	VPMOVSXBD    16(DI), Z11
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z9, Z11, Z2
 	VFMADD231PS  Z10, Z11, Z6
-	VPMOVSXBD    32(R10), Z11
+	VPMOVSXBD    32(DI), Z11
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z9, Z11, Z3
 	VFMADD231PS  Z10, Z11, Z7
-	VPMOVSXBD    48(R10), Z11
+	VPMOVSXBD    48(DI), Z11
 	VCVTDQ2PS    Z11, Z11
 	VFMADD231PS  Z9, Z11, Z4
 	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys163
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys184done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset186
+	MOVQ         (DX)(R8*8), R10
 
-keys163done:
-ahead165row:
-	CMPQ R11, BX
-	JGE  ahead165done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset186:
+	JMP keys184
 
-ahead165line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead165line
-	INCQ       R11
-	JMP        ahead165row
-
-ahead165done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys184done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys166done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys166:
-	CMPQ R11, BX
-	JGE  ahead167done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys187:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead188done
 
-ahead167line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead167line
+ahead188:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead188same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead188row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead188done
 
-ahead167done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (SI)(DI*1), Z4
-	VPMOVSXBD.Z  (R10), K1, Z5
+ahead188row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead188same:
+	DECQ DI
+	JNZ  ahead188
+
+ahead188done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z3
+	VBROADCASTSS (AX)(CX*1), Z4
+	VPMOVSXBD.Z  (DI), K1, Z5
 	VCVTDQ2PS    Z5, Z5
 	VFMADD231PS  Z3, Z5, Z1
 	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys166
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys187done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset189
+	MOVQ         (DX)(R8*8), R10
 
-keys166done:
-ahead168row:
-	CMPQ R11, BX
-	JGE  ahead168done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset189:
+	JMP keys187
 
-ahead168line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead168line
-	INCQ       R11
-	JMP        ahead168row
-
-ahead168done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X3
+keys187done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X3
 	VPBROADCASTD X3, Z3
-	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (DX), Z4
 	VCMPPS       $0x04, Z3, Z4, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z4, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z3, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z3
+	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead190done
+
+ahead190:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead190same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead190row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead190done
+
+ahead190row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead190same:
+	DECQ AX
+	JNZ  ahead190
+
+ahead190done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -8122,303 +9490,362 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys169done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys169:
-	CMPQ R12, BX
-	JGE  ahead170done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys191:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead192done
 
-ahead170line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead170line
+ahead192:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead192same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead192row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead192done
 
-ahead170done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VPMOVSXBD    (R11), Z21
+ahead192row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead192same:
+	DECQ R8
+	JNZ  ahead192
+
+ahead192done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VPMOVSXBD    (R8), Z21
 	VCVTDQ2PS    Z21, Z21
 	VFMADD231PS  Z17, Z21, Z1
 	VFMADD231PS  Z18, Z21, Z5
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z13
-	VPMOVSXBD    16(R11), Z21
+	VPMOVSXBD    16(R8), Z21
 	VCVTDQ2PS    Z21, Z21
 	VFMADD231PS  Z17, Z21, Z2
 	VFMADD231PS  Z18, Z21, Z6
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z14
-	VPMOVSXBD    32(R11), Z21
+	VPMOVSXBD    32(R8), Z21
 	VCVTDQ2PS    Z21, Z21
 	VFMADD231PS  Z17, Z21, Z3
 	VFMADD231PS  Z18, Z21, Z7
 	VFMADD231PS  Z19, Z21, Z11
 	VFMADD231PS  Z20, Z21, Z15
-	VPMOVSXBD    48(R11), Z21
+	VPMOVSXBD    48(R8), Z21
 	VCVTDQ2PS    Z21, Z21
 	VFMADD231PS  Z17, Z21, Z4
 	VFMADD231PS  Z18, Z21, Z8
 	VFMADD231PS  Z19, Z21, Z12
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys169
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys191done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset193
+	MOVQ         (DI)(R9*8), R11
 
-keys169done:
-ahead171row:
-	CMPQ R12, BX
-	JGE  ahead171done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset193:
+	JMP keys191
 
-ahead171line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead171line
-	INCQ       R12
-	JMP        ahead171row
-
-ahead171done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys191done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z1
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z3
-	VMOVUPS      Z3, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z1
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z4
-	VMOVUPS      Z4, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z2
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z2
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys172done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys172:
-	CMPQ R12, BX
-	JGE  ahead173done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys194:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead195done
 
-ahead173line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead173line
+ahead195:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead195same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead195row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead195done
 
-ahead173done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VBROADCASTSS (SI)(DI*2), Z7
-	VBROADCASTSS (R8)(DI*2), Z8
-	VPMOVSXBD.Z  (R11), K1, Z9
+ahead195row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead195same:
+	DECQ R8
+	JNZ  ahead195
+
+ahead195done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VBROADCASTSS (DX)(CX*2), Z8
+	VPMOVSXBD.Z  (R8), K1, Z9
 	VCVTDQ2PS    Z9, Z9
 	VFMADD231PS  Z5, Z9, Z1
 	VFMADD231PS  Z6, Z9, Z2
 	VFMADD231PS  Z7, Z9, Z3
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys172
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys194done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset196
+	MOVQ         (DI)(R9*8), R11
 
-keys172done:
-ahead174row:
-	CMPQ R12, BX
-	JGE  ahead174done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset196:
+	JMP keys194
 
-ahead174line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead174line
-	INCQ       R12
-	JMP        ahead174row
-
-ahead174done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys194done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z6
+	VMOVUPS.Z    (AX), K2, Z6
 	VFMADD231PS  Z6, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z5, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead197done
+
+ahead197:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead197same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead197row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead197done
+
+ahead197row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead197same:
+	DECQ AX
+	JNZ  ahead197
+
+ahead197done:
 	VZEROUPPER
 	RET
 
 // func accumulateI8x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $32-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -8436,47 +9863,63 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys175done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys175:
-	CMPQ R13, BX
-	JGE  ahead176done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys198:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead199done
 
-ahead176line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead176line
+ahead199:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead199same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead199row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead199done
 
-ahead176done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z17
-	VBROADCASTSS (SI)(DI*1), Z18
-	VBROADCASTSS (SI)(DI*2), Z19
-	VBROADCASTSS (R8)(DI*2), Z20
-	VBROADCASTSS (SI)(DI*4), Z21
-	VBROADCASTSS (R8)(DI*4), Z22
-	VBROADCASTSS (SI)(R9*2), Z23
-	VBROADCASTSS (R8)(R9*2), Z24
-	VPMOVSXBD    (R12), Z25
+ahead199row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead199same:
+	DECQ R9
+	JNZ  ahead199
+
+ahead199done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z17
+	VBROADCASTSS (AX)(CX*1), Z18
+	VBROADCASTSS (AX)(CX*2), Z19
+	VBROADCASTSS (DX)(CX*2), Z20
+	VBROADCASTSS (AX)(CX*4), Z21
+	VBROADCASTSS (DX)(CX*4), Z22
+	VBROADCASTSS (AX)(DI*2), Z23
+	VBROADCASTSS (DX)(DI*2), Z24
+	VPMOVSXBD    (R9), Z25
 	VCVTDQ2PS    Z25, Z25
 	VFMADD231PS  Z17, Z25, Z1
 	VFMADD231PS  Z18, Z25, Z3
@@ -8486,7 +9929,7 @@ ahead176done:
 	VFMADD231PS  Z22, Z25, Z11
 	VFMADD231PS  Z23, Z25, Z13
 	VFMADD231PS  Z24, Z25, Z15
-	VPMOVSXBD    16(R12), Z25
+	VPMOVSXBD    16(R9), Z25
 	VCVTDQ2PS    Z25, Z25
 	VFMADD231PS  Z17, Z25, Z2
 	VFMADD231PS  Z18, Z25, Z4
@@ -8496,129 +9939,117 @@ ahead176done:
 	VFMADD231PS  Z22, Z25, Z12
 	VFMADD231PS  Z23, Z25, Z14
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys175
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys198done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset200
+	MOVQ         (R8)(R10*8), R12
 
-keys175done:
-ahead177row:
-	CMPQ R13, BX
-	JGE  ahead177done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset200:
+	JMP keys198
 
-ahead177line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead177line
-	INCQ       R13
-	JMP        ahead177row
-
-ahead177done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X17
+keys198done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
 	VPBROADCASTD X17, Z17
-	VBROADCASTSS (R8), Z18
+	VBROADCASTSS (DX), Z18
 	VCMPPS       $0x04, Z17, Z18, K1
-	VMOVUPS.Z    (SI), K1, Z19
+	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z19, Z18, Z1
-	VMOVUPS      Z1, (SI)
-	VMOVUPS.Z    64(SI), K1, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
 	VFMADD231PS  Z1, Z18, Z2
-	VMOVUPS      Z2, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z17, Z1, K1
-	VMOVUPS.Z    (SI), K1, Z2
+	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z2
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+32, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -8627,47 +10058,63 @@ rest:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys178done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys178:
-	CMPQ R13, BX
-	JGE  ahead179done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys201:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead202done
 
-ahead179line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead179line
+ahead202:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead202same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead202row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead202done
 
-ahead179done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z9
-	VBROADCASTSS (SI)(DI*1), Z10
-	VBROADCASTSS (SI)(DI*2), Z11
-	VBROADCASTSS (R8)(DI*2), Z12
-	VBROADCASTSS (SI)(DI*4), Z13
-	VBROADCASTSS (R8)(DI*4), Z14
-	VBROADCASTSS (SI)(R9*2), Z15
-	VBROADCASTSS (R8)(R9*2), Z16
-	VPMOVSXBD.Z  (R12), K1, Z17
+ahead202row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead202same:
+	DECQ R9
+	JNZ  ahead202
+
+ahead202done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VBROADCASTSS (DX)(DI*2), Z16
+	VPMOVSXBD.Z  (R9), K1, Z17
 	VCVTDQ2PS    Z17, Z17
 	VFMADD231PS  Z9, Z17, Z1
 	VFMADD231PS  Z10, Z17, Z2
@@ -8677,118 +10124,157 @@ ahead179done:
 	VFMADD231PS  Z14, Z17, Z6
 	VFMADD231PS  Z15, Z17, Z7
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys178
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys201done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset203
+	MOVQ         (R8)(R10*8), R12
 
-keys178done:
-ahead180row:
-	CMPQ R13, BX
-	JGE  ahead180done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset203:
+	JMP keys201
 
-ahead180line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead180line
-	INCQ       R13
-	JMP        ahead180row
-
-ahead180done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X9
+keys201done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
 	VPBROADCASTD X9, Z9
-	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (DX), Z10
 	VCMPPS       $0x04, Z9, Z10, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z11
+	VMOVUPS.Z    (AX), K2, Z11
 	VFMADD231PS  Z11, Z10, Z1
-	VMOVUPS      Z1, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z10
+	VMOVUPS.Z    (AX), K2, Z10
 	VFMADD231PS  Z10, Z1, Z2
-	VMOVUPS      Z2, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z1
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z1
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z1
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z1
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z1
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z1
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z1
 	VCMPPS       $0x04, Z9, Z1, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z2
+	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+16, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead204done
+
+ahead204:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead204same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead204row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead204done
+
+ahead204row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead204same:
+	DECQ AX
+	JNZ  ahead204
+
+ahead204done:
 	VZEROUPPER
 	RET
 
 // func accumulateI4x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -8798,332 +10284,373 @@ width8:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys181done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys181:
-	CMPQ R10, BX
-	JGE  ahead182done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys205:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead206done
 
-ahead182line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead182line
+ahead206:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead206same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead206row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead206done
 
-ahead182done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z11
-	VPMOVZXBQ    (R9), Z12
+ahead206row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead206same:
+	DECQ DX
+	JNZ  ahead206
+
+ahead206done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z11
+	VPMOVZXBQ    (DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z3
-	VPMOVZXBQ    8(R9), Z12
+	VPMOVZXBQ    8(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z4
-	VPMOVZXBQ    16(R9), Z12
+	VPMOVZXBQ    16(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z5
-	VPMOVZXBQ    24(R9), Z12
+	VPMOVZXBQ    24(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z6
-	VPMOVZXBQ    32(R9), Z12
+	VPMOVZXBQ    32(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z7
-	VPMOVZXBQ    40(R9), Z12
+	VPMOVZXBQ    40(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z8
-	VPMOVZXBQ    48(R9), Z12
+	VPMOVZXBQ    48(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z9
-	VPMOVZXBQ    56(R9), Z12
+	VPMOVZXBQ    56(DX), Z12
 	VPMULUDQ     Z0, Z12, Z12
 	VPERMPS      Z1, Z12, Z12
 	VFMADD231PS  Z11, Z12, Z10
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys181
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys205done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset207
+	MOVQ         (CX)(DI*8), R9
 
-keys181done:
-ahead183row:
-	CMPQ R10, BX
-	JGE  ahead183done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset207:
+	JMP keys205
 
-ahead183line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead183line
-	INCQ       R10
-	JMP        ahead183row
-
-ahead183done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X11
+keys205done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z11, Z12, K1
-	VMOVUPS.Z    (SI), K1, Z11
+	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z11, Z12, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z4
-	VMOVUPS      Z4, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z5
-	VMOVUPS      Z5, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z6
-	VMOVUPS      Z6, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z3
+	VMOVUPS      Z6, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z7
-	VMOVUPS      Z7, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z3
+	VMOVUPS      Z7, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z8
-	VMOVUPS      Z8, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z3
+	VMOVUPS      Z8, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z9
-	VMOVUPS      Z9, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z3
+	VMOVUPS      Z9, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z10
-	VMOVUPS      Z10, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+64, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z10, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys184done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys184:
-	CMPQ R10, BX
-	JGE  ahead185done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys208:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead209done
 
-ahead185line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead185line
+ahead209:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead209same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead209row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead209done
 
-ahead185done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z7
-	VPMOVZXBQ    (R9), Z8
+ahead209row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead209same:
+	DECQ DX
+	JNZ  ahead209
+
+ahead209done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z7
+	VPMOVZXBQ    (DX), Z8
 	VPMULUDQ     Z0, Z8, Z8
 	VPERMPS      Z1, Z8, Z8
 	VFMADD231PS  Z7, Z8, Z3
-	VPMOVZXBQ    8(R9), Z8
+	VPMOVZXBQ    8(DX), Z8
 	VPMULUDQ     Z0, Z8, Z8
 	VPERMPS      Z1, Z8, Z8
 	VFMADD231PS  Z7, Z8, Z4
-	VPMOVZXBQ    16(R9), Z8
+	VPMOVZXBQ    16(DX), Z8
 	VPMULUDQ     Z0, Z8, Z8
 	VPERMPS      Z1, Z8, Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VPMOVZXBQ    24(R9), Z8
+	VPMOVZXBQ    24(DX), Z8
 	VPMULUDQ     Z0, Z8, Z8
 	VPERMPS      Z1, Z8, Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys184
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys208done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset210
+	MOVQ         (CX)(DI*8), R9
 
-keys184done:
-ahead186row:
-	CMPQ R10, BX
-	JGE  ahead186done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset210:
+	JMP keys208
 
-ahead186line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead186line
-	INCQ       R10
-	JMP        ahead186row
-
-ahead186done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X7
+keys208done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X7
 	VPBROADCASTD X7, Z7
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (DX), Z8
 	VCMPPS       $0x04, Z7, Z8, K1
-	VMOVUPS.Z    (SI), K1, Z7
+	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z8, Z4
-	VMOVUPS      Z4, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z8, Z5
-	VMOVUPS      Z5, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z8, Z6
-	VMOVUPS      Z6, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+32, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z2, Z3
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), DI
-	MOVQ    keys+56(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    DX, R11
-	XORQ    R10, R10
-	CMPQ    R10, R8
-	JGE     keys187done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), CX
+	MOVQ    v+40(FP), R8
+	ADDQ    (SP), R8
+	XORQ    DI, DI
+	MOVQ    off+48(FP), DX
+	MOVQ    (DX), R9
+	XORL    R10, R10
+	CMPQ    keys+56(FP), $+1
+	SETGT   R10
+	MOVQ    (DX)(R10*8), R10
+	SUBQ    R9, R10
 
-keys187:
-	CMPQ R10, BX
-	JGE  ahead188done
-	MOVQ aheadOff+72(FP), R9
-	MOVQ aheadLines+88(FP), R12
-	MOVQ ahead+64(FP), R13
-	MOVQ (R9)(R10*8), R9
-	ADDQ R13, R9
+keys211:
+	MOVQ  24(SP), DX
+	TESTQ DX, DX
+	JZ    ahead212done
 
-ahead188line:
-	PREFETCHT0 (R9)
-	ADDQ       $0x40, R9
-	DECQ       R12
-	JNZ        ahead188line
+ahead212:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead212same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead212row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead212done
 
-ahead188done:
-	MOVQ         (DI)(R10*8), R9
-	ADDQ         R11, R9
-	VBROADCASTSS (SI), Z4
-	VPMOVZXBQ.Z  (R9), K2, Z5
+ahead212row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead212same:
+	DECQ DX
+	JNZ  ahead212
+
+ahead212done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z4
+	VPMOVZXBQ.Z  (DX), K2, Z5
 	VPMULUDQ     Z0, Z5, Z5
 	VPERMPS.Z    Z1, Z5, K1, Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $+4, SI
-	INCQ         R10
-	CMPQ         R10, R8
-	JLT          keys187
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys211done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset213
+	MOVQ         (CX)(DI*8), R9
 
-keys187done:
-ahead189row:
-	CMPQ R10, BX
-	JGE  ahead189done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R10*8), SI
-	ADDQ R8, SI
+offset213:
+	JMP keys211
 
-ahead189line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead189line
-	INCQ       R10
-	JMP        ahead189row
-
-ahead189done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         DI, DI
-	VMOVD        DI, X4
+keys211done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X4
 	VPBROADCASTD X4, Z4
-	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (DX), Z5
 	VCMPPS       $0x04, Z4, Z5, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z5, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+8, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead214done
+
+ahead214:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead214same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead214row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead214done
+
+ahead214row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead214same:
+	DECQ AX
+	JNZ  ahead214
+
+ahead214done:
 	VZEROUPPER
 	RET
 
@@ -9151,19 +10678,41 @@ GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func accumulateI4x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width8:
-	CMPQ    CX, $+128
+	CMPQ    8(SP), $+128
 	JLT     width8done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -9181,171 +10730,175 @@ width8:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys190done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys190:
-	CMPQ R11, BX
-	JGE  ahead191done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys215:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead216done
 
-ahead191line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead191line
+ahead216:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead216same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead216row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead216done
 
-ahead191done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z19
-	VBROADCASTSS (SI)(DI*1), Z20
-	VPMOVZXBQ    (R10), Z21
+ahead216row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead216same:
+	DECQ DI
+	JNZ  ahead216
+
+ahead216done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z19
+	VBROADCASTSS (AX)(CX*1), Z20
+	VPMOVZXBQ    (DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z3
 	VFMADD231PS  Z20, Z21, Z11
-	VPMOVZXBQ    8(R10), Z21
+	VPMOVZXBQ    8(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z4
 	VFMADD231PS  Z20, Z21, Z12
-	VPMOVZXBQ    16(R10), Z21
+	VPMOVZXBQ    16(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z5
 	VFMADD231PS  Z20, Z21, Z13
-	VPMOVZXBQ    24(R10), Z21
+	VPMOVZXBQ    24(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z6
 	VFMADD231PS  Z20, Z21, Z14
-	VPMOVZXBQ    32(R10), Z21
+	VPMOVZXBQ    32(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z7
 	VFMADD231PS  Z20, Z21, Z15
-	VPMOVZXBQ    40(R10), Z21
+	VPMOVZXBQ    40(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z8
 	VFMADD231PS  Z20, Z21, Z16
-	VPMOVZXBQ    48(R10), Z21
+	VPMOVZXBQ    48(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z9
 	VFMADD231PS  Z20, Z21, Z17
-	VPMOVZXBQ    56(R10), Z21
+	VPMOVZXBQ    56(DI), Z21
 	VPMULUDQ     Z0, Z21, Z21
 	VPERMPS      Z1, Z21, Z21
 	VFMADD231PS  Z19, Z21, Z10
 	VFMADD231PS  Z20, Z21, Z18
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys190
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys215done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset217
+	MOVQ         (DX)(R8*8), R10
 
-keys190done:
-ahead192row:
-	CMPQ R11, BX
-	JGE  ahead192done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset217:
+	JMP keys215
 
-ahead192line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead192line
-	INCQ       R11
-	JMP        ahead192row
-
-ahead192done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X19
+keys215done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z19, Z20, K1
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z4
-	VMOVUPS      Z4, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z5
-	VMOVUPS      Z5, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z6
-	VMOVUPS      Z6, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z3
+	VMOVUPS      Z6, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z7
-	VMOVUPS      Z7, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z3
+	VMOVUPS      Z7, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z8
-	VMOVUPS      Z8, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z3
+	VMOVUPS      Z8, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z9
-	VMOVUPS      Z9, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z3
+	VMOVUPS      Z9, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z10
-	VMOVUPS      Z10, 448(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z10, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z12
-	VMOVUPS      Z12, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z4
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z13
-	VMOVUPS      Z13, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z4
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z14
-	VMOVUPS      Z14, 192(SI)
-	VMOVUPS.Z    256(SI), K1, Z4
+	VMOVUPS      Z14, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z15
-	VMOVUPS      Z15, 256(SI)
-	VMOVUPS.Z    320(SI), K1, Z4
+	VMOVUPS      Z15, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z16
-	VMOVUPS      Z16, 320(SI)
-	VMOVUPS.Z    384(SI), K1, Z4
+	VMOVUPS      Z16, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z17
-	VMOVUPS      Z17, 384(SI)
-	VMOVUPS.Z    448(SI), K1, Z4
+	VMOVUPS      Z17, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
-	VMOVUPS      Z18, 448(SI)
-	ADDQ         $+512, AX
-	ADDQ         $+64, DX
-	SUBQ         $+128, CX
+	VMOVUPS      Z18, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+128, 8(SP)
 	JMP          width8
 
 width8done:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -9355,246 +10908,305 @@ width4:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys193done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys193:
-	CMPQ R11, BX
-	JGE  ahead194done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys218:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead219done
 
-ahead194line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead194line
+ahead219:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead219same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead219row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead219done
 
-ahead194done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z11
-	VBROADCASTSS (SI)(DI*1), Z12
-	VPMOVZXBQ    (R10), Z13
+ahead219row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead219same:
+	DECQ DI
+	JNZ  ahead219
+
+ahead219done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z11
+	VBROADCASTSS (AX)(CX*1), Z12
+	VPMOVZXBQ    (DI), Z13
 	VPMULUDQ     Z0, Z13, Z13
 	VPERMPS      Z1, Z13, Z13
 	VFMADD231PS  Z11, Z13, Z3
 	VFMADD231PS  Z12, Z13, Z7
-	VPMOVZXBQ    8(R10), Z13
+	VPMOVZXBQ    8(DI), Z13
 	VPMULUDQ     Z0, Z13, Z13
 	VPERMPS      Z1, Z13, Z13
 	VFMADD231PS  Z11, Z13, Z4
 	VFMADD231PS  Z12, Z13, Z8
-	VPMOVZXBQ    16(R10), Z13
+	VPMOVZXBQ    16(DI), Z13
 	VPMULUDQ     Z0, Z13, Z13
 	VPERMPS      Z1, Z13, Z13
 	VFMADD231PS  Z11, Z13, Z5
 	VFMADD231PS  Z12, Z13, Z9
-	VPMOVZXBQ    24(R10), Z13
+	VPMOVZXBQ    24(DI), Z13
 	VPMULUDQ     Z0, Z13, Z13
 	VPERMPS      Z1, Z13, Z13
 	VFMADD231PS  Z11, Z13, Z6
 	VFMADD231PS  Z12, Z13, Z10
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys193
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys218done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset220
+	MOVQ         (DX)(R8*8), R10
 
-keys193done:
-ahead195row:
-	CMPQ R11, BX
-	JGE  ahead195done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset220:
+	JMP keys218
 
-ahead195line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead195line
-	INCQ       R11
-	JMP        ahead195row
-
-ahead195done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X11
+keys218done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z11, Z12, K1
-	VMOVUPS.Z    (SI), K1, Z13
+	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z13, Z12, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z4
-	VMOVUPS      Z4, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z5
-	VMOVUPS      Z5, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z6
-	VMOVUPS      Z6, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z8
-	VMOVUPS      Z8, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z4
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z9
-	VMOVUPS      Z9, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z4
+	VMOVUPS      Z9, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z10
-	VMOVUPS      Z10, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+32, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	MOVQ    off+48(FP), R8
-	MOVQ    keys+56(FP), R9
-	MOVQ    v+40(FP), R12
-	ADDQ    DX, R12
-	XORQ    R11, R11
-	CMPQ    R11, R9
-	JGE     keys196done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	MOVQ    off+48(FP), DX
+	MOVQ    v+40(FP), R9
+	ADDQ    (SP), R9
+	XORQ    R8, R8
+	MOVQ    off+48(FP), DI
+	MOVQ    (DI), R10
+	XORL    R11, R11
+	CMPQ    keys+56(FP), $+1
+	SETGT   R11
+	MOVQ    (DI)(R11*8), R11
+	SUBQ    R10, R11
 
-keys196:
-	CMPQ R11, BX
-	JGE  ahead197done
-	MOVQ aheadOff+72(FP), R10
-	MOVQ aheadLines+88(FP), R13
-	MOVQ ahead+64(FP), R14
-	MOVQ (R10)(R11*8), R10
-	ADDQ R14, R10
+keys221:
+	MOVQ  24(SP), DI
+	TESTQ DI, DI
+	JZ    ahead222done
 
-ahead197line:
-	PREFETCHT0 (R10)
-	ADDQ       $0x40, R10
-	DECQ       R13
-	JNZ        ahead197line
+ahead222:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead222same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead222row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead222done
 
-ahead197done:
-	MOVQ         (R8)(R11*8), R10
-	ADDQ         R12, R10
-	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI)(DI*1), Z6
-	VPMOVZXBQ.Z  (R10), K2, Z7
+ahead222row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead222same:
+	DECQ DI
+	JNZ  ahead222
+
+ahead222done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VPMOVZXBQ.Z  (DI), K2, Z7
 	VPMULUDQ     Z0, Z7, Z7
 	VPERMPS.Z    Z1, Z7, K1, Z7
 	VFMADD231PS  Z5, Z7, Z3
 	VFMADD231PS  Z6, Z7, Z4
-	ADDQ         $+4, SI
-	INCQ         R11
-	CMPQ         R11, R9
-	JLT          keys196
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys221done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset223
+	MOVQ         (DX)(R8*8), R10
 
-keys196done:
-ahead198row:
-	CMPQ R11, BX
-	JGE  ahead198done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R11*8), SI
-	ADDQ R8, SI
+offset223:
+	JMP keys221
 
-ahead198line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead198line
-	INCQ       R11
-	JMP        ahead198row
-
-ahead198done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X5
+keys221done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
 	VPBROADCASTD X5, Z5
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (DX), Z6
 	VCMPPS       $0x04, Z5, Z6, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z7
+	VMOVUPS.Z    (AX), K2, Z7
 	VFMADD231PS  Z7, Z6, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z5, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z5
+	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z3, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+8, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead224done
+
+ahead224:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead224same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead224row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead224done
+
+ahead224row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead224same:
+	DECQ AX
+	JNZ  ahead224
+
+ahead224done:
 	VZEROUPPER
 	RET
 
 // func accumulateI4x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $0-96
+TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width4:
-	CMPQ    CX, $+64
+	CMPQ    8(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -9612,310 +11224,369 @@ width4:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys199done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys199:
-	CMPQ R12, BX
-	JGE  ahead200done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys225:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead226done
 
-ahead200line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead200line
+ahead226:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead226same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead226row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead226done
 
-ahead200done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z19
-	VBROADCASTSS (SI)(DI*1), Z20
-	VBROADCASTSS (SI)(DI*2), Z21
-	VBROADCASTSS (R8)(DI*2), Z22
-	VPMOVZXBQ    (R11), Z23
+ahead226row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead226same:
+	DECQ R8
+	JNZ  ahead226
+
+ahead226done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z19
+	VBROADCASTSS (AX)(CX*1), Z20
+	VBROADCASTSS (AX)(CX*2), Z21
+	VBROADCASTSS (DX)(CX*2), Z22
+	VPMOVZXBQ    (R8), Z23
 	VPMULUDQ     Z0, Z23, Z23
 	VPERMPS      Z1, Z23, Z23
 	VFMADD231PS  Z19, Z23, Z3
 	VFMADD231PS  Z20, Z23, Z7
 	VFMADD231PS  Z21, Z23, Z11
 	VFMADD231PS  Z22, Z23, Z15
-	VPMOVZXBQ    8(R11), Z23
+	VPMOVZXBQ    8(R8), Z23
 	VPMULUDQ     Z0, Z23, Z23
 	VPERMPS      Z1, Z23, Z23
 	VFMADD231PS  Z19, Z23, Z4
 	VFMADD231PS  Z20, Z23, Z8
 	VFMADD231PS  Z21, Z23, Z12
 	VFMADD231PS  Z22, Z23, Z16
-	VPMOVZXBQ    16(R11), Z23
+	VPMOVZXBQ    16(R8), Z23
 	VPMULUDQ     Z0, Z23, Z23
 	VPERMPS      Z1, Z23, Z23
 	VFMADD231PS  Z19, Z23, Z5
 	VFMADD231PS  Z20, Z23, Z9
 	VFMADD231PS  Z21, Z23, Z13
 	VFMADD231PS  Z22, Z23, Z17
-	VPMOVZXBQ    24(R11), Z23
+	VPMOVZXBQ    24(R8), Z23
 	VPMULUDQ     Z0, Z23, Z23
 	VPERMPS      Z1, Z23, Z23
 	VFMADD231PS  Z19, Z23, Z6
 	VFMADD231PS  Z20, Z23, Z10
 	VFMADD231PS  Z21, Z23, Z14
 	VFMADD231PS  Z22, Z23, Z18
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys199
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys225done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset227
+	MOVQ         (DI)(R9*8), R11
 
-keys199done:
-ahead201row:
-	CMPQ R12, BX
-	JGE  ahead201done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset227:
+	JMP keys225
 
-ahead201line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead201line
-	INCQ       R12
-	JMP        ahead201row
-
-ahead201done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X19
+keys225done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z19, Z20, K1
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z4
-	VMOVUPS      Z4, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z3
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z5
-	VMOVUPS      Z5, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z3
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z6
-	VMOVUPS      Z6, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z8
-	VMOVUPS      Z8, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z4
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z9
-	VMOVUPS      Z9, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z4
+	VMOVUPS      Z9, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z10
-	VMOVUPS      Z10, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z3
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z12
-	VMOVUPS      Z12, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z4
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z13
-	VMOVUPS      Z13, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z4
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z14
-	VMOVUPS      Z14, 192(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z3
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z16
-	VMOVUPS      Z16, 64(SI)
-	VMOVUPS.Z    128(SI), K1, Z4
+	VMOVUPS      Z16, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z17
-	VMOVUPS      Z17, 128(SI)
-	VMOVUPS.Z    192(SI), K1, Z4
+	VMOVUPS      Z17, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
-	VMOVUPS      Z18, 192(SI)
-	ADDQ         $+256, AX
-	ADDQ         $+32, DX
-	SUBQ         $+64, CX
+	VMOVUPS      Z18, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
 	JMP          width4
 
 width4done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	MOVQ    off+48(FP), R9
-	MOVQ    keys+56(FP), R10
-	MOVQ    v+40(FP), R13
-	ADDQ    DX, R13
-	XORQ    R12, R12
-	CMPQ    R12, R10
-	JGE     keys202done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
 
-keys202:
-	CMPQ R12, BX
-	JGE  ahead203done
-	MOVQ aheadOff+72(FP), R11
-	MOVQ aheadLines+88(FP), R14
-	MOVQ ahead+64(FP), R15
-	MOVQ (R11)(R12*8), R11
-	ADDQ R15, R11
+keys228:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead229done
 
-ahead203line:
-	PREFETCHT0 (R11)
-	ADDQ       $0x40, R11
-	DECQ       R14
-	JNZ        ahead203line
+ahead229:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead229same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead229row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead229done
 
-ahead203done:
-	MOVQ         (R9)(R12*8), R11
-	ADDQ         R13, R11
-	VBROADCASTSS (SI), Z7
-	VBROADCASTSS (SI)(DI*1), Z8
-	VBROADCASTSS (SI)(DI*2), Z9
-	VBROADCASTSS (R8)(DI*2), Z10
-	VPMOVZXBQ.Z  (R11), K2, Z11
+ahead229row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead229same:
+	DECQ R8
+	JNZ  ahead229
+
+ahead229done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VPMOVZXBQ.Z  (R8), K2, Z11
 	VPMULUDQ     Z0, Z11, Z11
 	VPERMPS.Z    Z1, Z11, K1, Z11
 	VFMADD231PS  Z7, Z11, Z3
 	VFMADD231PS  Z8, Z11, Z4
 	VFMADD231PS  Z9, Z11, Z5
 	VFMADD231PS  Z10, Z11, Z6
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R12
-	CMPQ         R12, R10
-	JLT          keys202
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys228done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset230
+	MOVQ         (DI)(R9*8), R11
 
-keys202done:
-ahead204row:
-	CMPQ R12, BX
-	JGE  ahead204done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R12*8), SI
-	ADDQ R8, SI
+offset230:
+	JMP keys228
 
-ahead204line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead204line
-	INCQ       R12
-	JMP        ahead204row
-
-ahead204done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X7
+keys228done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
 	VPBROADCASTD X7, Z7
-	VBROADCASTSS (R8), Z8
+	VBROADCASTSS (DX), Z8
 	VCMPPS       $0x04, Z7, Z8, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z9
+	VMOVUPS.Z    (AX), K2, Z9
 	VFMADD231PS  Z9, Z8, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z7, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z8
+	VMOVUPS.Z    (AX), K2, Z8
 	VFMADD231PS  Z8, Z3, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z3
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
 	VCMPPS       $0x04, Z7, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z3
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
 	VCMPPS       $0x04, Z7, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+8, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead231done
+
+ahead231:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead231same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead231row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead231done
+
+ahead231row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead231same:
+	DECQ AX
+	JNZ  ahead231
+
+ahead231done:
 	VZEROUPPER
 	RET
 
 // func accumulateI4x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $8-96
+TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $32-96
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         o+0(FP), AX
-	MOVQ         dim+8(FP), CX
-	MOVQ         aheadKeys+80(FP), BX
-	XORQ         DX, DX
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
 
+nothingAhead:
 width2:
-	CMPQ    CX, $+32
+	CMPQ    8(SP), $+32
 	JLT     width2done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -9933,47 +11604,63 @@ width2:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys205done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys205:
-	CMPQ R13, BX
-	JGE  ahead206done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys232:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead233done
 
-ahead206line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead206line
+ahead233:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead233same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead233row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead233done
 
-ahead206done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z19
-	VBROADCASTSS (SI)(DI*1), Z20
-	VBROADCASTSS (SI)(DI*2), Z21
-	VBROADCASTSS (R8)(DI*2), Z22
-	VBROADCASTSS (SI)(DI*4), Z23
-	VBROADCASTSS (R8)(DI*4), Z24
-	VBROADCASTSS (SI)(R9*2), Z25
-	VBROADCASTSS (R8)(R9*2), Z26
-	VPMOVZXBQ    (R12), Z27
+ahead233row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead233same:
+	DECQ R9
+	JNZ  ahead233
+
+ahead233done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z19
+	VBROADCASTSS (AX)(CX*1), Z20
+	VBROADCASTSS (AX)(CX*2), Z21
+	VBROADCASTSS (DX)(CX*2), Z22
+	VBROADCASTSS (AX)(CX*4), Z23
+	VBROADCASTSS (DX)(CX*4), Z24
+	VBROADCASTSS (AX)(DI*2), Z25
+	VBROADCASTSS (DX)(DI*2), Z26
+	VPMOVZXBQ    (R9), Z27
 	VPMULUDQ     Z0, Z27, Z27
 	VPERMPS      Z1, Z27, Z27
 	VFMADD231PS  Z19, Z27, Z3
@@ -9984,7 +11671,7 @@ ahead206done:
 	VFMADD231PS  Z24, Z27, Z13
 	VFMADD231PS  Z25, Z27, Z15
 	VFMADD231PS  Z26, Z27, Z17
-	VPMOVZXBQ    8(R12), Z27
+	VPMOVZXBQ    8(R9), Z27
 	VPMULUDQ     Z0, Z27, Z27
 	VPERMPS      Z1, Z27, Z27
 	VFMADD231PS  Z19, Z27, Z4
@@ -9995,129 +11682,117 @@ ahead206done:
 	VFMADD231PS  Z24, Z27, Z14
 	VFMADD231PS  Z25, Z27, Z16
 	VFMADD231PS  Z26, Z27, Z18
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys205
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys232done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset234
+	MOVQ         (R8)(R10*8), R12
 
-keys205done:
-ahead207row:
-	CMPQ R13, BX
-	JGE  ahead207done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset234:
+	JMP keys232
 
-ahead207line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead207line
-	INCQ       R13
-	JMP        ahead207row
-
-ahead207done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X19
+keys232done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X19
 	VPBROADCASTD X19, Z19
-	VBROADCASTSS (R8), Z20
+	VBROADCASTSS (DX), Z20
 	VCMPPS       $0x04, Z19, Z20, K1
-	VMOVUPS.Z    (SI), K1, Z21
+	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z21, Z20, Z3
-	VMOVUPS      Z3, (SI)
-	VMOVUPS.Z    64(SI), K1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z20, Z4
-	VMOVUPS      Z4, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z5
-	VMOVUPS      Z5, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z6
-	VMOVUPS      Z6, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z3
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z7
-	VMOVUPS      Z7, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z8
-	VMOVUPS      Z8, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z3
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z9
-	VMOVUPS      Z9, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z10
-	VMOVUPS      Z10, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z3
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z11
-	VMOVUPS      Z11, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z12
-	VMOVUPS      Z12, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z3
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z13
-	VMOVUPS      Z13, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z14
-	VMOVUPS      Z14, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z3
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z15
-	VMOVUPS      Z15, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z16
-	VMOVUPS      Z16, 64(SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z3
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z3
 	VCMPPS       $0x04, Z19, Z3, K1
-	VMOVUPS.Z    (SI), K1, Z4
+	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z17
-	VMOVUPS      Z17, (SI)
-	VMOVUPS.Z    64(SI), K1, Z4
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
-	VMOVUPS      Z18, 64(SI)
-	ADDQ         $+128, AX
-	ADDQ         $+16, DX
-	SUBQ         $+32, CX
+	VMOVUPS      Z18, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+32, 8(SP)
 	JMP          width2
 
 width2done:
 rest:
-	TESTQ   CX, CX
+	CMPQ    8(SP), $+0
 	JLE     done
-	MOVQ    $+16, SI
-	CMPQ    CX, SI
-	CMOVQLT CX, SI
-	MOVL    $0xffffffff, R8
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K1
-	LEAQ    1(SI), SI
-	SHRQ    $0x01, SI
-	BZHIL   SI, R8, DI
-	KMOVW   DI, K2
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -10126,47 +11801,63 @@ rest:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), SI
-	MOVQ    stride+24(FP), DI
-	MOVQ    DI, DI
-	SHLQ    $0x02, DI
-	LEAQ    (SI)(DI*1), R8
-	LEAQ    (DI)(DI*2), R9
-	MOVQ    off+48(FP), R10
-	MOVQ    keys+56(FP), R11
-	MOVQ    v+40(FP), R14
-	ADDQ    DX, R14
-	XORQ    R13, R13
-	CMPQ    R13, R11
-	JGE     keys208done
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
 
-keys208:
-	CMPQ R13, BX
-	JGE  ahead209done
-	MOVQ aheadOff+72(FP), R12
-	MOVQ aheadLines+88(FP), R15
-	MOVQ ahead+64(FP), BP
-	MOVQ (R12)(R13*8), R12
-	ADDQ BP, R12
+keys235:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead236done
 
-ahead209line:
-	PREFETCHT0 (R12)
-	ADDQ       $0x40, R12
-	DECQ       R15
-	JNZ        ahead209line
+ahead236:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead236same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead236row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead236done
 
-ahead209done:
-	MOVQ         (R10)(R13*8), R12
-	ADDQ         R14, R12
-	VBROADCASTSS (SI), Z11
-	VBROADCASTSS (SI)(DI*1), Z12
-	VBROADCASTSS (SI)(DI*2), Z13
-	VBROADCASTSS (R8)(DI*2), Z14
-	VBROADCASTSS (SI)(DI*4), Z15
-	VBROADCASTSS (R8)(DI*4), Z16
-	VBROADCASTSS (SI)(R9*2), Z17
-	VBROADCASTSS (R8)(R9*2), Z18
-	VPMOVZXBQ.Z  (R12), K2, Z19
+ahead236row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead236same:
+	DECQ R9
+	JNZ  ahead236
+
+ahead236done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z11
+	VBROADCASTSS (AX)(CX*1), Z12
+	VBROADCASTSS (AX)(CX*2), Z13
+	VBROADCASTSS (DX)(CX*2), Z14
+	VBROADCASTSS (AX)(CX*4), Z15
+	VBROADCASTSS (DX)(CX*4), Z16
+	VBROADCASTSS (AX)(DI*2), Z17
+	VBROADCASTSS (DX)(DI*2), Z18
+	VPMOVZXBQ.Z  (R9), K2, Z19
 	VPMULUDQ     Z0, Z19, Z19
 	VPERMPS.Z    Z1, Z19, K1, Z19
 	VFMADD231PS  Z11, Z19, Z3
@@ -10177,99 +11868,116 @@ ahead209done:
 	VFMADD231PS  Z16, Z19, Z8
 	VFMADD231PS  Z17, Z19, Z9
 	VFMADD231PS  Z18, Z19, Z10
-	ADDQ         $+4, SI
-	ADDQ         $+4, R8
-	INCQ         R13
-	CMPQ         R13, R11
-	JLT          keys208
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys235done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset237
+	MOVQ         (R8)(R10*8), R12
 
-keys208done:
-ahead210row:
-	CMPQ R13, BX
-	JGE  ahead210done
-	MOVQ aheadOff+72(FP), SI
-	MOVQ aheadLines+88(FP), DI
-	MOVQ ahead+64(FP), R8
-	MOVQ (SI)(R13*8), SI
-	ADDQ R8, SI
+offset237:
+	JMP keys235
 
-ahead210line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead210line
-	INCQ       R13
-	JMP        ahead210row
-
-ahead210done:
-	XORQ         BX, BX
-	MOVQ         dim+8(FP), DI
-	MOVQ         alpha+32(FP), R8
-	MOVQ         AX, SI
-	SHLQ         $0x02, DI
-	XORL         R9, R9
-	VMOVD        R9, X11
+keys235done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X11
 	VPBROADCASTD X11, Z11
-	VBROADCASTSS (R8), Z12
+	VBROADCASTSS (DX), Z12
 	VCMPPS       $0x04, Z11, Z12, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z13
+	VMOVUPS.Z    (AX), K2, Z13
 	VFMADD231PS  Z13, Z12, Z3
-	VMOVUPS      Z3, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 4(R8), Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z12
+	VMOVUPS.Z    (AX), K2, Z12
 	VFMADD231PS  Z12, Z3, Z4
-	VMOVUPS      Z4, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 8(R8), Z3
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z5
-	VMOVUPS      Z5, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 12(R8), Z3
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z6
-	VMOVUPS      Z6, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 16(R8), Z3
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z7
-	VMOVUPS      Z7, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 20(R8), Z3
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z8
-	VMOVUPS      Z8, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 24(R8), Z3
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z9
-	VMOVUPS      Z9, K1, (SI)
-	ADDQ         DI, SI
-	VBROADCASTSS 28(R8), Z3
+	VMOVUPS      Z9, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 28(DX), Z3
 	VCMPPS       $0x04, Z11, Z3, K2
 	KANDW        K1, K2, K2
-	VMOVUPS.Z    (SI), K2, Z4
+	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z10
-	VMOVUPS      Z10, K1, (SI)
-	ADDQ         $+64, AX
-	ADDQ         $+8, DX
-	SUBQ         $+16, CX
+	VMOVUPS      Z10, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
 	JMP          rest
 
 done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead238done
+
+ahead238:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead238same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead238row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead238done
+
+ahead238row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead238same:
+	DECQ AX
+	JNZ  ahead238
+
+ahead238done:
 	VZEROUPPER
 	RET

@@ -6,7 +6,7 @@ import (
 )
 
 // TileKeys is the most keys that one call takes.
-const TileKeys = 32 // docs/calibration.md
+const TileKeys = 64 // docs/calibration.md
 
 // Tile is rows of keys or of values: row j begins at byte Off[j] of Data.
 type Tile struct {

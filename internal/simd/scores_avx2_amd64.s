@@ -5,173 +5,230 @@
 #include "textflag.h"
 
 // func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead1done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead1done
+
+ahead1:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead1same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead1row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead1done
 
 ahead1row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead1line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead1line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead1row
+ahead1same:
+	DECQ SI
+	JNZ  ahead1
 
 ahead1done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset2
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VMOVUPS     (R8)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y1
-	VMOVUPS     (R9)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y2
-	VMOVUPS     (R10)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y3
-	VMOVUPS     (DX)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y4
-	ADDQ        $+32, BX
+offset2:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset3
+	MOVQ (R10)(R11*8), AX
+
+offset3:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VMOVUPS     (SI), Y3
+	VFMADD231PS (R10), Y3, Y1
+	VMOVUPS     32(SI), Y3
+	VFMADD231PS 32(R10), Y3, Y1
+	VMOVUPS     64(SI), Y3
+	VFMADD231PS 64(R10), Y3, Y1
+	VMOVUPS     96(SI), Y3
+	VFMADD231PS 96(R10), Y3, Y1
+	VMOVUPS     128(SI), Y3
+	VFMADD231PS 128(R10), Y3, Y1
+	VMOVUPS     160(SI), Y3
+	VFMADD231PS 160(R10), Y3, Y1
+	VMOVUPS     192(SI), Y3
+	VFMADD231PS 192(R10), Y3, Y1
+	VMOVUPS     224(SI), Y3
+	VFMADD231PS 224(R10), Y3, Y1
+	VMOVUPS     (R9), Y3
+	VFMADD231PS (R10), Y3, Y2
+	VMOVUPS     32(R9), Y3
+	VFMADD231PS 32(R10), Y3, Y2
+	VMOVUPS     64(R9), Y3
+	VFMADD231PS 64(R10), Y3, Y2
+	VMOVUPS     96(R9), Y3
+	VFMADD231PS 96(R10), Y3, Y2
+	VMOVUPS     128(R9), Y3
+	VFMADD231PS 128(R10), Y3, Y2
+	VMOVUPS     160(R9), Y3
+	VFMADD231PS 160(R10), Y3, Y2
+	VMOVUPS     192(R9), Y3
+	VFMADD231PS 192(R10), Y3, Y2
+	VMOVUPS     224(R9), Y3
+	VFMADD231PS 224(R10), Y3, Y2
+	ADDQ        $+256, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VMOVUPS     (SI), Y3
+	VFMADD231PS (R10), Y3, Y1
+	VMOVUPS     (R9), Y3
+	VFMADD231PS (R10), Y3, Y2
+	ADDQ        $+32, R10
 	ADDQ        $+32, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+32, R9
+	SUBQ        $+8, R11
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y5
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*4), SI
-	VMOVUPS     (R8)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y1
-	VMOVUPS     (R9)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y2
-	VMOVUPS     (R10)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y3
-	VMOVUPS     (DX)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y5
-	VFMADD231PS Y5, Y6, Y4
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y3
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VMOVUPS     (SI)(R11*4), Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VMOVUPS     (R9)(R11*4), Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y3
+	VFMADD231PS Y3, Y4, Y2
 
 reduce:
-	VUNPCKLPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y3
 	VUNPCKHPS  Y2, Y1, Y1
-	VADDPS     Y5, Y1, Y5
-	VUNPCKLPS  Y4, Y3, Y1
-	VUNPCKHPS  Y4, Y3, Y2
+	VADDPS     Y3, Y1, Y3
+	VUNPCKLPD  Y3, Y3, Y1
+	VUNPCKHPD  Y3, Y3, Y2
 	VADDPS     Y1, Y2, Y1
-	VUNPCKLPD  Y1, Y5, Y2
-	VUNPCKHPD  Y1, Y5, Y1
+	VPERM2F128 $0x20, Y1, Y1, Y2
+	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	VPERM2F128 $0x20, Y2, Y2, Y1
-	VPERM2F128 $0x31, Y2, Y2, Y2
-	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (SI)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X2
-	VMASKMOVPS X1, X2, (DX)
+one:
+	VMOVSS X2, (SI)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead2done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead4done
 
-ahead2row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead4:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead4same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead4row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead4done
 
-ahead2line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead2line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead2row
+ahead4row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead2done:
+ahead4same:
+	DECQ AX
+	JNZ  ahead4
+
+ahead4done:
 	VZEROUPPER
 	RET
 
@@ -193,520 +250,197 @@ DATA lanesAVX2<>+56(SB)/4, $0xffffffff
 DATA lanesAVX2<>+60(SB)/4, $0xffffffff
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
-DATA firstLanesAVX2<>+0(SB)/4, $0xffffffff
-DATA firstLanesAVX2<>+4(SB)/4, $0xffffffff
-DATA firstLanesAVX2<>+8(SB)/4, $0xffffffff
-DATA firstLanesAVX2<>+12(SB)/4, $0xffffffff
-DATA firstLanesAVX2<>+16(SB)/4, $0x00000000
-DATA firstLanesAVX2<>+20(SB)/4, $0x00000000
-DATA firstLanesAVX2<>+24(SB)/4, $0x00000000
-DATA firstLanesAVX2<>+28(SB)/4, $0x00000000
-GLOBL firstLanesAVX2<>(SB), RODATA|NOPTR, $32
-
 // func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead3done
-
-ahead3row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead3line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead3line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead3row
-
-ahead3done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
-
-dims:
-	VMOVUPS     (R8)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y5
-	VMOVUPS     (R9)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y6
-	VMOVUPS     (R10)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y3
-	VFMADD231PS (BX)(SI*1), Y9, Y7
-	VMOVUPS     (DX)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y4
-	VFMADD231PS (BX)(SI*1), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
-	DECQ        R11
-	JNZ         dims
-
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y9
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*4), DI
-	VMOVUPS     (R8)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VMOVUPS     (R9)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VMOVUPS     (R10)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VMOVUPS     (DX)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*1), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
-
-reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
 	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVUPS      X1, (BX)
-	JMP          stored
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
 
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X1
-	VMASKMOVPS   X2, X1, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X2
-	VMASKMOVPS   X2, X1, (BX)
-
-stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead4done
-
-ahead4row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead4line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead4line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead4row
-
-ahead4done:
-	VZEROUPPER
-	RET
-
-// func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead5done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead5done
+
+ahead5:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead5same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead5row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead5line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead5line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead5row
+ahead5same:
+	DECQ SI
+	JNZ  ahead5
 
 ahead5done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset6
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VMOVUPS     (R8)(R9*1), Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y3
-	VFMADD231PS (BX)(SI*2), Y9, Y5
-	VFMADD231PS (DI)(SI*2), Y9, Y7
-	VMOVUPS     (DX)(R9*1), Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y4
-	VFMADD231PS (BX)(SI*2), Y9, Y6
-	VFMADD231PS (DI)(SI*2), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
+offset6:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset7
+	MOVQ (R10)(R11*8), AX
+
+offset7:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VMOVUPS     (SI), Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VMOVUPS     32(SI), Y5
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS 32(R10)(R11*1), Y5, Y3
+	VMOVUPS     64(SI), Y5
+	VFMADD231PS 64(R10), Y5, Y1
+	VFMADD231PS 64(R10)(R11*1), Y5, Y3
+	VMOVUPS     96(SI), Y5
+	VFMADD231PS 96(R10), Y5, Y1
+	VFMADD231PS 96(R10)(R11*1), Y5, Y3
+	VMOVUPS     128(SI), Y5
+	VFMADD231PS 128(R10), Y5, Y1
+	VFMADD231PS 128(R10)(R11*1), Y5, Y3
+	VMOVUPS     160(SI), Y5
+	VFMADD231PS 160(R10), Y5, Y1
+	VFMADD231PS 160(R10)(R11*1), Y5, Y3
+	VMOVUPS     192(SI), Y5
+	VFMADD231PS 192(R10), Y5, Y1
+	VFMADD231PS 192(R10)(R11*1), Y5, Y3
+	VMOVUPS     224(SI), Y5
+	VFMADD231PS 224(R10), Y5, Y1
+	VFMADD231PS 224(R10)(R11*1), Y5, Y3
+	VMOVUPS     (R9), Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	VMOVUPS     32(R9), Y5
+	VFMADD231PS 32(R10), Y5, Y2
+	VFMADD231PS 32(R10)(R11*1), Y5, Y4
+	VMOVUPS     64(R9), Y5
+	VFMADD231PS 64(R10), Y5, Y2
+	VFMADD231PS 64(R10)(R11*1), Y5, Y4
+	VMOVUPS     96(R9), Y5
+	VFMADD231PS 96(R10), Y5, Y2
+	VFMADD231PS 96(R10)(R11*1), Y5, Y4
+	VMOVUPS     128(R9), Y5
+	VFMADD231PS 128(R10), Y5, Y2
+	VFMADD231PS 128(R10)(R11*1), Y5, Y4
+	VMOVUPS     160(R9), Y5
+	VFMADD231PS 160(R10), Y5, Y2
+	VFMADD231PS 160(R10)(R11*1), Y5, Y4
+	VMOVUPS     192(R9), Y5
+	VFMADD231PS 192(R10), Y5, Y2
+	VFMADD231PS 192(R10)(R11*1), Y5, Y4
+	VMOVUPS     224(R9), Y5
+	VFMADD231PS 224(R10), Y5, Y2
+	VFMADD231PS 224(R10)(R11*1), Y5, Y4
+	ADDQ        $+256, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R12
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VMOVUPS     (SI), Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VMOVUPS     (R9), Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	ADDQ        $+32, R10
+	ADDQ        $+32, SI
 	ADDQ        $+32, R9
-	DECQ        R10
-	JNZ         dims
+	SUBQ        $+8, R12
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y9
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*4), R9
-	VMOVUPS     (R8)(R9*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VANDPS      (DI)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VMOVUPS     (DX)(R9*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VANDPS      (DI)(SI*2), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
-
-reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVLPS      X1, (BX)
-	VMOVHPS      X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	JMP          stored
-
-part:
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVSS       X1, (BX)
-	VEXTRACTPS   $0x02, X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-
-stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead6done
-
-ahead6row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead6line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead6line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead6row
-
-ahead6done:
-	VZEROUPPER
-	RET
-
-// func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead7done
-
-ahead7row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead7line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead7line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead7row
-
-ahead7done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
-
-dims:
-	VCVTPH2PS   (R8)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y1
-	VCVTPH2PS   (R9)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y2
-	VCVTPH2PS   (R10)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y3
-	VCVTPH2PS   (DX)(SI*1), Y5
-	VFMADD231PS (BX), Y5, Y4
-	ADDQ        $+32, BX
-	ADDQ        $+16, SI
-	DECQ        DI
-	JNZ         dims
-
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y5
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*2), SI
-	VCVTPH2PS   (R8)(SI*1), Y6
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y5
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VMOVUPS     (SI)(R12*4), Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10), Y5, Y7
 	VFMADD231PS Y7, Y6, Y1
-	VCVTPH2PS   (R9)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y2
-	VCVTPH2PS   (R10)(SI*1), Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10)(R11*1), Y5, Y7
 	VFMADD231PS Y7, Y6, Y3
-	VCVTPH2PS   (DX)(SI*1), Y6
+	VMOVUPS     (R9)(R12*4), Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y5
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VANDPS      (R10)(R11*1), Y5, Y5
 	VFMADD231PS Y5, Y6, Y4
 
 reduce:
@@ -722,111 +456,123 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (R9)
+	VMOVHPS    X1, (R9)(SI*1)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X2
-	VMASKMOVPS X1, X2, (DX)
+one:
+	VMOVSS     X1, (R9)
+	VEXTRACTPS $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead8done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead8done
+
+ahead8:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead8same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead8row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead8done
 
 ahead8row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead8line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead8line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead8row
+ahead8same:
+	DECQ AX
+	JNZ  ahead8
 
 ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $0-88
+// func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead9done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead9done
+
+ahead9:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead9same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead9row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead9done
 
 ahead9row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead9line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead9line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead9row
+ahead9same:
+	DECQ SI
+	JNZ  ahead9
 
 ahead9done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
@@ -835,65 +581,175 @@ ahead9done:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset10
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VCVTPH2PS   (R8)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y5
-	VCVTPH2PS   (R9)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y6
-	VCVTPH2PS   (R10)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y3
-	VFMADD231PS (BX)(SI*1), Y9, Y7
-	VCVTPH2PS   (DX)(DI*1), Y9
-	VFMADD231PS (BX), Y9, Y4
-	VFMADD231PS (BX)(SI*1), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+16, DI
-	DECQ        R11
-	JNZ         dims
+offset10:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset11
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
+offset11:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VMOVUPS     (SI), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VMOVUPS     32(SI), Y9
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS 32(R10)(R11*1), Y9, Y3
+	VFMADD231PS 32(R10)(R11*2), Y9, Y5
+	VFMADD231PS 32(R12)(R11*2), Y9, Y7
+	VMOVUPS     64(SI), Y9
+	VFMADD231PS 64(R10), Y9, Y1
+	VFMADD231PS 64(R10)(R11*1), Y9, Y3
+	VFMADD231PS 64(R10)(R11*2), Y9, Y5
+	VFMADD231PS 64(R12)(R11*2), Y9, Y7
+	VMOVUPS     96(SI), Y9
+	VFMADD231PS 96(R10), Y9, Y1
+	VFMADD231PS 96(R10)(R11*1), Y9, Y3
+	VFMADD231PS 96(R10)(R11*2), Y9, Y5
+	VFMADD231PS 96(R12)(R11*2), Y9, Y7
+	VMOVUPS     128(SI), Y9
+	VFMADD231PS 128(R10), Y9, Y1
+	VFMADD231PS 128(R10)(R11*1), Y9, Y3
+	VFMADD231PS 128(R10)(R11*2), Y9, Y5
+	VFMADD231PS 128(R12)(R11*2), Y9, Y7
+	VMOVUPS     160(SI), Y9
+	VFMADD231PS 160(R10), Y9, Y1
+	VFMADD231PS 160(R10)(R11*1), Y9, Y3
+	VFMADD231PS 160(R10)(R11*2), Y9, Y5
+	VFMADD231PS 160(R12)(R11*2), Y9, Y7
+	VMOVUPS     192(SI), Y9
+	VFMADD231PS 192(R10), Y9, Y1
+	VFMADD231PS 192(R10)(R11*1), Y9, Y3
+	VFMADD231PS 192(R10)(R11*2), Y9, Y5
+	VFMADD231PS 192(R12)(R11*2), Y9, Y7
+	VMOVUPS     224(SI), Y9
+	VFMADD231PS 224(R10), Y9, Y1
+	VFMADD231PS 224(R10)(R11*1), Y9, Y3
+	VFMADD231PS 224(R10)(R11*2), Y9, Y5
+	VFMADD231PS 224(R12)(R11*2), Y9, Y7
+	VMOVUPS     (R9), Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VMOVUPS     32(R9), Y9
+	VFMADD231PS 32(R10), Y9, Y2
+	VFMADD231PS 32(R10)(R11*1), Y9, Y4
+	VFMADD231PS 32(R10)(R11*2), Y9, Y6
+	VFMADD231PS 32(R12)(R11*2), Y9, Y8
+	VMOVUPS     64(R9), Y9
+	VFMADD231PS 64(R10), Y9, Y2
+	VFMADD231PS 64(R10)(R11*1), Y9, Y4
+	VFMADD231PS 64(R10)(R11*2), Y9, Y6
+	VFMADD231PS 64(R12)(R11*2), Y9, Y8
+	VMOVUPS     96(R9), Y9
+	VFMADD231PS 96(R10), Y9, Y2
+	VFMADD231PS 96(R10)(R11*1), Y9, Y4
+	VFMADD231PS 96(R10)(R11*2), Y9, Y6
+	VFMADD231PS 96(R12)(R11*2), Y9, Y8
+	VMOVUPS     128(R9), Y9
+	VFMADD231PS 128(R10), Y9, Y2
+	VFMADD231PS 128(R10)(R11*1), Y9, Y4
+	VFMADD231PS 128(R10)(R11*2), Y9, Y6
+	VFMADD231PS 128(R12)(R11*2), Y9, Y8
+	VMOVUPS     160(R9), Y9
+	VFMADD231PS 160(R10), Y9, Y2
+	VFMADD231PS 160(R10)(R11*1), Y9, Y4
+	VFMADD231PS 160(R10)(R11*2), Y9, Y6
+	VFMADD231PS 160(R12)(R11*2), Y9, Y8
+	VMOVUPS     192(R9), Y9
+	VFMADD231PS 192(R10), Y9, Y2
+	VFMADD231PS 192(R10)(R11*1), Y9, Y4
+	VFMADD231PS 192(R10)(R11*2), Y9, Y6
+	VFMADD231PS 192(R12)(R11*2), Y9, Y8
+	VMOVUPS     224(R9), Y9
+	VFMADD231PS 224(R10), Y9, Y2
+	VFMADD231PS 224(R10)(R11*1), Y9, Y4
+	VFMADD231PS 224(R10)(R11*2), Y9, Y6
+	VFMADD231PS 224(R12)(R11*2), Y9, Y8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VMOVUPS     (SI), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VMOVUPS     (R9), Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+8, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y9
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*2), DI
-	VCVTPH2PS   (R8)(DI*1), Y10
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y9
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VMOVUPS     (SI)(R13*4), Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VCVTPH2PS   (R9)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VCVTPH2PS   (R10)(DI*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*1), Y9, Y11
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y5
+	VANDPS      (R12)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y7
-	VCVTPH2PS   (DX)(DI*1), Y10
+	VMOVUPS     (R9)(R13*4), Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
+	VFMADD231PS Y11, Y10, Y2
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*1), Y9, Y9
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y6
+	VANDPS      (R12)(R11*2), Y9, Y9
 	VFMADD231PS Y9, Y10, Y8
 
 reduce:
@@ -918,368 +774,484 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X2, (BX)
-	ADDQ         DX, BX
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
-	VMOVUPS      X1, (BX)
+	VMOVLPS      X1, (R9)
+	VMOVHPS      X1, (R9)(SI*1)
 	JMP          stored
 
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X1
-	VMASKMOVPS   X2, X1, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X2
-	VMASKMOVPS   X2, X1, (BX)
+one:
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
+	VEXTRACTF128 $0x01, Y2, X1
+	VMOVSS       X1, (R9)
+	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead10done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead12done
 
-ahead10row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead10line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead10line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead10row
-
-ahead10done:
-	VZEROUPPER
-	RET
-
-// func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead11done
-
-ahead11row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead11line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead11line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead11row
-
-ahead11done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
-
-dims:
-	VCVTPH2PS   (R8)(R9*1), Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y3
-	VFMADD231PS (BX)(SI*2), Y9, Y5
-	VFMADD231PS (DI)(SI*2), Y9, Y7
-	VCVTPH2PS   (DX)(R9*1), Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y4
-	VFMADD231PS (BX)(SI*2), Y9, Y6
-	VFMADD231PS (DI)(SI*2), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
-	ADDQ        $+16, R9
-	DECQ        R10
-	JNZ         dims
-
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y9
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*2), R9
-	VCVTPH2PS   (R8)(R9*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VANDPS      (DI)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VCVTPH2PS   (DX)(R9*1), Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VANDPS      (DI)(SI*2), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
-
-reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVLPS      X1, (BX)
-	VMOVHPS      X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	JMP          stored
-
-part:
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVSS       X1, (BX)
-	VEXTRACTPS   $0x02, X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-
-stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead12done
+ahead12:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead12same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead12row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead12line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead12line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead12row
+ahead12same:
+	DECQ AX
+	JNZ  ahead12
 
 ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $0-88
+// func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead13done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead13done
+
+ahead13:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead13same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead13row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead13done
 
 ahead13row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead13line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead13line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead13row
+ahead13same:
+	DECQ SI
+	JNZ  ahead13
 
 ahead13done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset14
+	MOVQ    (R10)(R11*8), AX
+
+offset14:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset15
+	MOVQ (R10)(R11*8), AX
+
+offset15:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VCVTPH2PS   (SI), Y3
+	VFMADD231PS (R10), Y3, Y1
+	VCVTPH2PS   16(SI), Y3
+	VFMADD231PS 32(R10), Y3, Y1
+	VCVTPH2PS   32(SI), Y3
+	VFMADD231PS 64(R10), Y3, Y1
+	VCVTPH2PS   48(SI), Y3
+	VFMADD231PS 96(R10), Y3, Y1
+	VCVTPH2PS   64(SI), Y3
+	VFMADD231PS 128(R10), Y3, Y1
+	VCVTPH2PS   80(SI), Y3
+	VFMADD231PS 160(R10), Y3, Y1
+	VCVTPH2PS   96(SI), Y3
+	VFMADD231PS 192(R10), Y3, Y1
+	VCVTPH2PS   112(SI), Y3
+	VFMADD231PS 224(R10), Y3, Y1
+	VCVTPH2PS   (R9), Y3
+	VFMADD231PS (R10), Y3, Y2
+	VCVTPH2PS   16(R9), Y3
+	VFMADD231PS 32(R10), Y3, Y2
+	VCVTPH2PS   32(R9), Y3
+	VFMADD231PS 64(R10), Y3, Y2
+	VCVTPH2PS   48(R9), Y3
+	VFMADD231PS 96(R10), Y3, Y2
+	VCVTPH2PS   64(R9), Y3
+	VFMADD231PS 128(R10), Y3, Y2
+	VCVTPH2PS   80(R9), Y3
+	VFMADD231PS 160(R10), Y3, Y2
+	VCVTPH2PS   96(R9), Y3
+	VFMADD231PS 192(R10), Y3, Y2
+	VCVTPH2PS   112(R9), Y3
+	VFMADD231PS 224(R10), Y3, Y2
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VCVTPH2PS   (SI), Y3
+	VFMADD231PS (R10), Y3, Y1
+	VCVTPH2PS   (R9), Y3
+	VFMADD231PS (R10), Y3, Y2
+	ADDQ        $+32, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+8, R11
+	JMP         width1
+
+width1done:
+	TESTQ       R11, R11
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y3
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VCVTPH2PS   (SI)(R11*2), Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VCVTPH2PS   (R9)(R11*2), Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y3
+	VFMADD231PS Y3, Y4, Y2
+
+reduce:
+	VUNPCKLPS  Y2, Y1, Y3
+	VUNPCKHPS  Y2, Y1, Y1
+	VADDPS     Y3, Y1, Y3
+	VUNPCKLPD  Y3, Y3, Y1
+	VUNPCKHPD  Y3, Y3, Y2
+	VADDPS     Y1, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y1, Y2
+	VPERM2F128 $0x31, Y1, Y1, Y1
+	VADDPS     Y2, Y1, Y2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (SI)
+	JMP        stored
+
+one:
+	VMOVSS X2, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead16done
+
+ahead16:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead16same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead16row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead16done
+
+ahead16row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead16same:
+	DECQ AX
+	JNZ  ahead16
+
+ahead16done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead17done
+
+ahead17:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead17same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead17row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead17done
+
+ahead17row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead17same:
+	DECQ SI
+	JNZ  ahead17
+
+ahead17done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset18
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXWD   (R8)(SI*1), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VFMADD231PS (BX), Y5, Y1
-	VPMOVZXWD   (R9)(SI*1), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VFMADD231PS (BX), Y5, Y2
-	VPMOVZXWD   (R10)(SI*1), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VFMADD231PS (BX), Y5, Y3
-	VPMOVZXWD   (DX)(SI*1), Y5
-	VPSLLD      $0x10, Y5, Y5
-	VFMADD231PS (BX), Y5, Y4
-	ADDQ        $+32, BX
+offset18:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset19
+	MOVQ (R10)(R11*8), AX
+
+offset19:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VCVTPH2PS   (SI), Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VCVTPH2PS   16(SI), Y5
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS 32(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   32(SI), Y5
+	VFMADD231PS 64(R10), Y5, Y1
+	VFMADD231PS 64(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   48(SI), Y5
+	VFMADD231PS 96(R10), Y5, Y1
+	VFMADD231PS 96(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   64(SI), Y5
+	VFMADD231PS 128(R10), Y5, Y1
+	VFMADD231PS 128(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   80(SI), Y5
+	VFMADD231PS 160(R10), Y5, Y1
+	VFMADD231PS 160(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   96(SI), Y5
+	VFMADD231PS 192(R10), Y5, Y1
+	VFMADD231PS 192(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   112(SI), Y5
+	VFMADD231PS 224(R10), Y5, Y1
+	VFMADD231PS 224(R10)(R11*1), Y5, Y3
+	VCVTPH2PS   (R9), Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	VCVTPH2PS   16(R9), Y5
+	VFMADD231PS 32(R10), Y5, Y2
+	VFMADD231PS 32(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   32(R9), Y5
+	VFMADD231PS 64(R10), Y5, Y2
+	VFMADD231PS 64(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   48(R9), Y5
+	VFMADD231PS 96(R10), Y5, Y2
+	VFMADD231PS 96(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   64(R9), Y5
+	VFMADD231PS 128(R10), Y5, Y2
+	VFMADD231PS 128(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   80(R9), Y5
+	VFMADD231PS 160(R10), Y5, Y2
+	VFMADD231PS 160(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   96(R9), Y5
+	VFMADD231PS 192(R10), Y5, Y2
+	VFMADD231PS 192(R10)(R11*1), Y5, Y4
+	VCVTPH2PS   112(R9), Y5
+	VFMADD231PS 224(R10), Y5, Y2
+	VFMADD231PS 224(R10)(R11*1), Y5, Y4
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R12
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VCVTPH2PS   (SI), Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VCVTPH2PS   (R9), Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	ADDQ        $+32, R10
 	ADDQ        $+16, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+16, R9
+	SUBQ        $+8, R12
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y5
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*2), SI
-	VPMOVZXWD   (R8)(SI*1), Y6
-	VPSLLD      $0x10, Y6, Y6
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y5
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VCVTPH2PS   (SI)(R12*2), Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10), Y5, Y7
 	VFMADD231PS Y7, Y6, Y1
-	VPMOVZXWD   (R9)(SI*1), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y2
-	VPMOVZXWD   (R10)(SI*1), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10)(R11*1), Y5, Y7
 	VFMADD231PS Y7, Y6, Y3
-	VPMOVZXWD   (DX)(SI*1), Y6
-	VPSLLD      $0x10, Y6, Y6
+	VCVTPH2PS   (R9)(R12*2), Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y5
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VANDPS      (R10)(R11*1), Y5, Y5
 	VFMADD231PS Y5, Y6, Y4
 
 reduce:
@@ -1295,311 +1267,974 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (R9)
+	VMOVHPS    X1, (R9)(SI*1)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X2
-	VMASKMOVPS X1, X2, (DX)
+one:
+	VMOVSS     X1, (R9)
+	VEXTRACTPS $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead14done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead20done
 
-ahead14row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead20:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead20same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead20row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead20done
 
-ahead14line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead14line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead14row
+ahead20row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead14done:
+ahead20same:
+	DECQ AX
+	JNZ  ahead20
+
+ahead20done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead21done
+
+ahead21:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead21same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead21row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead21done
+
+ahead21row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead21same:
+	DECQ SI
+	JNZ  ahead21
+
+ahead21done:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset22
+	MOVQ    (R10)(R11*8), AX
+
+offset22:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset23
+	MOVQ (R10)(R11*8), AX
+
+offset23:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VCVTPH2PS   (SI), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VCVTPH2PS   16(SI), Y9
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS 32(R10)(R11*1), Y9, Y3
+	VFMADD231PS 32(R10)(R11*2), Y9, Y5
+	VFMADD231PS 32(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   32(SI), Y9
+	VFMADD231PS 64(R10), Y9, Y1
+	VFMADD231PS 64(R10)(R11*1), Y9, Y3
+	VFMADD231PS 64(R10)(R11*2), Y9, Y5
+	VFMADD231PS 64(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   48(SI), Y9
+	VFMADD231PS 96(R10), Y9, Y1
+	VFMADD231PS 96(R10)(R11*1), Y9, Y3
+	VFMADD231PS 96(R10)(R11*2), Y9, Y5
+	VFMADD231PS 96(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   64(SI), Y9
+	VFMADD231PS 128(R10), Y9, Y1
+	VFMADD231PS 128(R10)(R11*1), Y9, Y3
+	VFMADD231PS 128(R10)(R11*2), Y9, Y5
+	VFMADD231PS 128(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   80(SI), Y9
+	VFMADD231PS 160(R10), Y9, Y1
+	VFMADD231PS 160(R10)(R11*1), Y9, Y3
+	VFMADD231PS 160(R10)(R11*2), Y9, Y5
+	VFMADD231PS 160(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   96(SI), Y9
+	VFMADD231PS 192(R10), Y9, Y1
+	VFMADD231PS 192(R10)(R11*1), Y9, Y3
+	VFMADD231PS 192(R10)(R11*2), Y9, Y5
+	VFMADD231PS 192(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   112(SI), Y9
+	VFMADD231PS 224(R10), Y9, Y1
+	VFMADD231PS 224(R10)(R11*1), Y9, Y3
+	VFMADD231PS 224(R10)(R11*2), Y9, Y5
+	VFMADD231PS 224(R12)(R11*2), Y9, Y7
+	VCVTPH2PS   (R9), Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VCVTPH2PS   16(R9), Y9
+	VFMADD231PS 32(R10), Y9, Y2
+	VFMADD231PS 32(R10)(R11*1), Y9, Y4
+	VFMADD231PS 32(R10)(R11*2), Y9, Y6
+	VFMADD231PS 32(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   32(R9), Y9
+	VFMADD231PS 64(R10), Y9, Y2
+	VFMADD231PS 64(R10)(R11*1), Y9, Y4
+	VFMADD231PS 64(R10)(R11*2), Y9, Y6
+	VFMADD231PS 64(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   48(R9), Y9
+	VFMADD231PS 96(R10), Y9, Y2
+	VFMADD231PS 96(R10)(R11*1), Y9, Y4
+	VFMADD231PS 96(R10)(R11*2), Y9, Y6
+	VFMADD231PS 96(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   64(R9), Y9
+	VFMADD231PS 128(R10), Y9, Y2
+	VFMADD231PS 128(R10)(R11*1), Y9, Y4
+	VFMADD231PS 128(R10)(R11*2), Y9, Y6
+	VFMADD231PS 128(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   80(R9), Y9
+	VFMADD231PS 160(R10), Y9, Y2
+	VFMADD231PS 160(R10)(R11*1), Y9, Y4
+	VFMADD231PS 160(R10)(R11*2), Y9, Y6
+	VFMADD231PS 160(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   96(R9), Y9
+	VFMADD231PS 192(R10), Y9, Y2
+	VFMADD231PS 192(R10)(R11*1), Y9, Y4
+	VFMADD231PS 192(R10)(R11*2), Y9, Y6
+	VFMADD231PS 192(R12)(R11*2), Y9, Y8
+	VCVTPH2PS   112(R9), Y9
+	VFMADD231PS 224(R10), Y9, Y2
+	VFMADD231PS 224(R10)(R11*1), Y9, Y4
+	VFMADD231PS 224(R10)(R11*2), Y9, Y6
+	VFMADD231PS 224(R12)(R11*2), Y9, Y8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VCVTPH2PS   (SI), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VCVTPH2PS   (R9), Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+8, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y9
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VCVTPH2PS   (SI)(R13*2), Y10
+	VANDPS      Y9, Y10, Y10
+	VANDPS      (R10), Y9, Y11
+	VFMADD231PS Y11, Y10, Y1
+	VANDPS      (R10)(R11*1), Y9, Y11
+	VFMADD231PS Y11, Y10, Y3
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y5
+	VANDPS      (R12)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y7
+	VCVTPH2PS   (R9)(R13*2), Y10
+	VANDPS      Y9, Y10, Y10
+	VANDPS      (R10), Y9, Y11
+	VFMADD231PS Y11, Y10, Y2
+	VANDPS      (R10)(R11*1), Y9, Y11
+	VFMADD231PS Y11, Y10, Y4
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y6
+	VANDPS      (R12)(R11*2), Y9, Y9
+	VFMADD231PS Y9, Y10, Y8
+
+reduce:
+	VUNPCKLPS    Y2, Y1, Y9
+	VUNPCKHPS    Y2, Y1, Y1
+	VADDPS       Y9, Y1, Y9
+	VUNPCKLPS    Y4, Y3, Y1
+	VUNPCKHPS    Y4, Y3, Y2
+	VADDPS       Y1, Y2, Y1
+	VUNPCKLPS    Y6, Y5, Y2
+	VUNPCKHPS    Y6, Y5, Y3
+	VADDPS       Y2, Y3, Y2
+	VUNPCKLPS    Y8, Y7, Y3
+	VUNPCKHPS    Y8, Y7, Y4
+	VADDPS       Y3, Y4, Y3
+	VUNPCKLPD    Y1, Y9, Y4
+	VUNPCKHPD    Y1, Y9, Y1
+	VADDPS       Y4, Y1, Y4
+	VUNPCKLPD    Y3, Y2, Y1
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+	VPERM2F128   $0x20, Y1, Y4, Y2
+	VPERM2F128   $0x31, Y1, Y4, Y1
+	VADDPS       Y2, Y1, Y2
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
+	VEXTRACTF128 $0x01, Y2, X1
+	VMOVLPS      X1, (R9)
+	VMOVHPS      X1, (R9)(SI*1)
+	JMP          stored
+
+one:
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
+	VEXTRACTF128 $0x01, Y2, X1
+	VMOVSS       X1, (R9)
+	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead24done
+
+ahead24:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead24same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead24row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead24done
+
+ahead24row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead24same:
+	DECQ AX
+	JNZ  ahead24
+
+ahead24done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead25done
+
+ahead25:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead25same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead25done
+
+ahead25row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead25same:
+	DECQ SI
+	JNZ  ahead25
+
+ahead25done:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset26
+	MOVQ    (R10)(R11*8), AX
+
+offset26:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset27
+	MOVQ (R10)(R11*8), AX
+
+offset27:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VPMOVZXWD   (SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVZXWD   16(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 32(R10), Y3, Y1
+	VPMOVZXWD   32(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 64(R10), Y3, Y1
+	VPMOVZXWD   48(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 96(R10), Y3, Y1
+	VPMOVZXWD   64(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 128(R10), Y3, Y1
+	VPMOVZXWD   80(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 160(R10), Y3, Y1
+	VPMOVZXWD   96(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 192(R10), Y3, Y1
+	VPMOVZXWD   112(SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 224(R10), Y3, Y1
+	VPMOVZXWD   (R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	VPMOVZXWD   16(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 32(R10), Y3, Y2
+	VPMOVZXWD   32(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 64(R10), Y3, Y2
+	VPMOVZXWD   48(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 96(R10), Y3, Y2
+	VPMOVZXWD   64(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 128(R10), Y3, Y2
+	VPMOVZXWD   80(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 160(R10), Y3, Y2
+	VPMOVZXWD   96(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 192(R10), Y3, Y2
+	VPMOVZXWD   112(R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS 224(R10), Y3, Y2
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VPMOVZXWD   (SI), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVZXWD   (R9), Y3
+	VPSLLD      $0x10, Y3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	ADDQ        $+32, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+8, R11
+	JMP         width1
+
+width1done:
+	TESTQ       R11, R11
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y3
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VPMOVZXWD   (SI)(R11*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VPMOVZXWD   (R9)(R11*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y3
+	VFMADD231PS Y3, Y4, Y2
+
+reduce:
+	VUNPCKLPS  Y2, Y1, Y3
+	VUNPCKHPS  Y2, Y1, Y1
+	VADDPS     Y3, Y1, Y3
+	VUNPCKLPD  Y3, Y3, Y1
+	VUNPCKHPD  Y3, Y3, Y2
+	VADDPS     Y1, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y1, Y2
+	VPERM2F128 $0x31, Y1, Y1, Y1
+	VADDPS     Y2, Y1, Y2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (SI)
+	JMP        stored
+
+one:
+	VMOVSS X2, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead28done
+
+ahead28:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead28same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead28row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead28done
+
+ahead28row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead28same:
+	DECQ AX
+	JNZ  ahead28
+
+ahead28done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead15done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead29done
 
-ahead15row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead29:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead29same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead29row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead29done
 
-ahead15line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead15line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead15row
+ahead29row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead15done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead29same:
+	DECQ SI
+	JNZ  ahead29
+
+ahead29done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset30
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXWD   (R8)(DI*1), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y5
-	VPMOVZXWD   (R9)(DI*1), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y6
-	VPMOVZXWD   (R10)(DI*1), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y3
-	VFMADD231PS (BX)(SI*1), Y9, Y7
-	VPMOVZXWD   (DX)(DI*1), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y4
-	VFMADD231PS (BX)(SI*1), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+16, DI
-	DECQ        R11
-	JNZ         dims
+offset30:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset31
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
+offset31:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VPMOVZXWD   (SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVZXWD   16(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS 32(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   32(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 64(R10), Y5, Y1
+	VFMADD231PS 64(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   48(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 96(R10), Y5, Y1
+	VFMADD231PS 96(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   64(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 128(R10), Y5, Y1
+	VFMADD231PS 128(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   80(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 160(R10), Y5, Y1
+	VFMADD231PS 160(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   96(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 192(R10), Y5, Y1
+	VFMADD231PS 192(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   112(SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 224(R10), Y5, Y1
+	VFMADD231PS 224(R10)(R11*1), Y5, Y3
+	VPMOVZXWD   (R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	VPMOVZXWD   16(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 32(R10), Y5, Y2
+	VFMADD231PS 32(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   32(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 64(R10), Y5, Y2
+	VFMADD231PS 64(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   48(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 96(R10), Y5, Y2
+	VFMADD231PS 96(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   64(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 128(R10), Y5, Y2
+	VFMADD231PS 128(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   80(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 160(R10), Y5, Y2
+	VFMADD231PS 160(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   96(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 192(R10), Y5, Y2
+	VFMADD231PS 192(R10)(R11*1), Y5, Y4
+	VPMOVZXWD   112(R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS 224(R10), Y5, Y2
+	VFMADD231PS 224(R10)(R11*1), Y5, Y4
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R12
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VPMOVZXWD   (SI), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVZXWD   (R9), Y5
+	VPSLLD      $0x10, Y5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	ADDQ        $+32, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+8, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y9
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*2), DI
-	VPMOVZXWD   (R8)(DI*1), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VPMOVZXWD   (R9)(DI*1), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VPMOVZXWD   (R10)(DI*1), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VPMOVZXWD   (DX)(DI*1), Y10
-	VPSLLD      $0x10, Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*1), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y5
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VPMOVZXWD   (SI)(R12*2), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VANDPS      Y5, Y6, Y6
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y1
+	VANDPS      (R10)(R11*1), Y5, Y7
+	VFMADD231PS Y7, Y6, Y3
+	VPMOVZXWD   (R9)(R12*2), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VANDPS      Y5, Y6, Y6
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VANDPS      (R10)(R11*1), Y5, Y5
+	VFMADD231PS Y5, Y6, Y4
 
 reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVUPS      X1, (BX)
-	JMP          stored
+	VUNPCKLPS  Y2, Y1, Y5
+	VUNPCKHPS  Y2, Y1, Y1
+	VADDPS     Y5, Y1, Y5
+	VUNPCKLPS  Y4, Y3, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VADDPS     Y1, Y2, Y1
+	VUNPCKLPD  Y1, Y5, Y2
+	VUNPCKHPD  Y1, Y5, Y1
+	VADDPS     Y2, Y1, Y2
+	VPERM2F128 $0x20, Y2, Y2, Y1
+	VPERM2F128 $0x31, Y2, Y2, Y2
+	VADDPS     Y1, Y2, Y1
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (R9)
+	VMOVHPS    X1, (R9)(SI*1)
+	JMP        stored
 
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X1
-	VMASKMOVPS   X2, X1, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X2
-	VMASKMOVPS   X2, X1, (BX)
+one:
+	VMOVSS     X1, (R9)
+	VEXTRACTPS $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead16done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead32done
 
-ahead16row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead32:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead32same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead32row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead32done
 
-ahead16line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead16line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead16row
+ahead32row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead16done:
+ahead32same:
+	DECQ AX
+	JNZ  ahead32
+
+ahead32done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead17done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead33done
 
-ahead17row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead33:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead33same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead33row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead33done
 
-ahead17line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead17line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead17row
+ahead33row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead17done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead33same:
+	DECQ SI
+	JNZ  ahead33
+
+ahead33done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
@@ -1608,66 +2243,195 @@ ahead17done:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset34
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXWD   (R8)(R9*1), Y9
+offset34:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset35
+	MOVQ (R10)(R11*8), AX
+
+offset35:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VPMOVZXWD   (SI), Y9
 	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y3
-	VFMADD231PS (BX)(SI*2), Y9, Y5
-	VFMADD231PS (DI)(SI*2), Y9, Y7
-	VPMOVZXWD   (DX)(R9*1), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVZXWD   16(SI), Y9
 	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y4
-	VFMADD231PS (BX)(SI*2), Y9, Y6
-	VFMADD231PS (DI)(SI*2), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS 32(R10)(R11*1), Y9, Y3
+	VFMADD231PS 32(R10)(R11*2), Y9, Y5
+	VFMADD231PS 32(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   32(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 64(R10), Y9, Y1
+	VFMADD231PS 64(R10)(R11*1), Y9, Y3
+	VFMADD231PS 64(R10)(R11*2), Y9, Y5
+	VFMADD231PS 64(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   48(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 96(R10), Y9, Y1
+	VFMADD231PS 96(R10)(R11*1), Y9, Y3
+	VFMADD231PS 96(R10)(R11*2), Y9, Y5
+	VFMADD231PS 96(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   64(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 128(R10), Y9, Y1
+	VFMADD231PS 128(R10)(R11*1), Y9, Y3
+	VFMADD231PS 128(R10)(R11*2), Y9, Y5
+	VFMADD231PS 128(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   80(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 160(R10), Y9, Y1
+	VFMADD231PS 160(R10)(R11*1), Y9, Y3
+	VFMADD231PS 160(R10)(R11*2), Y9, Y5
+	VFMADD231PS 160(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   96(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 192(R10), Y9, Y1
+	VFMADD231PS 192(R10)(R11*1), Y9, Y3
+	VFMADD231PS 192(R10)(R11*2), Y9, Y5
+	VFMADD231PS 192(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   112(SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 224(R10), Y9, Y1
+	VFMADD231PS 224(R10)(R11*1), Y9, Y3
+	VFMADD231PS 224(R10)(R11*2), Y9, Y5
+	VFMADD231PS 224(R12)(R11*2), Y9, Y7
+	VPMOVZXWD   (R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVZXWD   16(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 32(R10), Y9, Y2
+	VFMADD231PS 32(R10)(R11*1), Y9, Y4
+	VFMADD231PS 32(R10)(R11*2), Y9, Y6
+	VFMADD231PS 32(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   32(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 64(R10), Y9, Y2
+	VFMADD231PS 64(R10)(R11*1), Y9, Y4
+	VFMADD231PS 64(R10)(R11*2), Y9, Y6
+	VFMADD231PS 64(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   48(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 96(R10), Y9, Y2
+	VFMADD231PS 96(R10)(R11*1), Y9, Y4
+	VFMADD231PS 96(R10)(R11*2), Y9, Y6
+	VFMADD231PS 96(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   64(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 128(R10), Y9, Y2
+	VFMADD231PS 128(R10)(R11*1), Y9, Y4
+	VFMADD231PS 128(R10)(R11*2), Y9, Y6
+	VFMADD231PS 128(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   80(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 160(R10), Y9, Y2
+	VFMADD231PS 160(R10)(R11*1), Y9, Y4
+	VFMADD231PS 160(R10)(R11*2), Y9, Y6
+	VFMADD231PS 160(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   96(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 192(R10), Y9, Y2
+	VFMADD231PS 192(R10)(R11*1), Y9, Y4
+	VFMADD231PS 192(R10)(R11*2), Y9, Y6
+	VFMADD231PS 192(R12)(R11*2), Y9, Y8
+	VPMOVZXWD   112(R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS 224(R10), Y9, Y2
+	VFMADD231PS 224(R10)(R11*1), Y9, Y4
+	VFMADD231PS 224(R10)(R11*2), Y9, Y6
+	VFMADD231PS 224(R12)(R11*2), Y9, Y8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VPMOVZXWD   (SI), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVZXWD   (R9), Y9
+	VPSLLD      $0x10, Y9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+16, SI
 	ADDQ        $+16, R9
-	DECQ        R10
-	JNZ         dims
+	SUBQ        $+8, R13
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y9
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*2), R9
-	VPMOVZXWD   (R8)(R9*1), Y10
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y9
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VPMOVZXWD   (SI)(R13*2), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*2), Y9, Y11
+	VANDPS      (R10)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y5
-	VANDPS      (DI)(SI*2), Y9, Y11
+	VANDPS      (R12)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y7
-	VPMOVZXWD   (DX)(R9*1), Y10
+	VPMOVZXWD   (R9)(R13*2), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*2), Y9, Y11
+	VANDPS      (R10)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y6
-	VANDPS      (DI)(SI*2), Y9, Y9
+	VANDPS      (R12)(R11*2), Y9, Y9
 	VFMADD231PS Y9, Y10, Y8
 
 reduce:
@@ -1692,196 +2456,613 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
-	VMOVLPS      X1, (BX)
-	VMOVHPS      X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVLPS      X1, (R9)
+	VMOVHPS      X1, (R9)(SI*1)
 	JMP          stored
 
-part:
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+one:
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
-	VMOVSS       X1, (BX)
-	VEXTRACTPS   $0x02, X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVSS       X1, (R9)
+	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead18done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead36done
 
-ahead18row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead36:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead36same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead36row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead36done
 
-ahead18line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead18line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead18row
+ahead36row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead18done:
+ahead36same:
+	DECQ AX
+	JNZ  ahead36
+
+ahead36done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead19done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead37done
 
-ahead19row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead37:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead37same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead37row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead37done
 
-ahead19line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead19line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead19row
+ahead37row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead19done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead37same:
+	DECQ SI
+	JNZ  ahead37
+
+ahead37done:
+	VMOVAPS Y1, Y2
+	VMOVAPS Y1, Y3
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset38
+	MOVQ    (R10)(R11*8), AX
+
+offset38:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset39
+	MOVQ (R10)(R11*8), AX
+
+offset39:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VPMOVSXBW   (SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS (R10), Y4, Y2
+	VPMOVSXBW   8(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 32(R10), Y4, Y2
+	VPMOVSXBW   16(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 64(R10), Y4, Y2
+	VPMOVSXBW   24(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 96(R10), Y4, Y2
+	VPMOVSXBW   32(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 128(R10), Y4, Y2
+	VPMOVSXBW   40(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 160(R10), Y4, Y2
+	VPMOVSXBW   48(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 192(R10), Y4, Y2
+	VPMOVSXBW   56(SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 224(R10), Y4, Y2
+	VPMOVSXBW   (R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS (R10), Y4, Y3
+	VPMOVSXBW   8(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 32(R10), Y4, Y3
+	VPMOVSXBW   16(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 64(R10), Y4, Y3
+	VPMOVSXBW   24(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 96(R10), Y4, Y3
+	VPMOVSXBW   32(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 128(R10), Y4, Y3
+	VPMOVSXBW   40(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 160(R10), Y4, Y3
+	VPMOVSXBW   48(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 192(R10), Y4, Y3
+	VPMOVSXBW   56(R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS 224(R10), Y4, Y3
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VPMOVSXBW   (SI), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS (R10), Y4, Y2
+	VPMOVSXBW   (R9), X4
+	VPSLLW      $0x07, X4, X4
+	VPAND       X0, X4, X4
+	VCVTPH2PS   X4, Y4
+	VFMADD231PS (R10), Y4, Y3
+	ADDQ        $+32, R10
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+8, R11
+	JMP         width1
+
+width1done:
+	TESTQ       R11, R11
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y4
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VPMOVSXBW   (SI)(R11*1), X5
+	VPSLLW      $0x07, X5, X5
+	VPAND       X0, X5, X5
+	VCVTPH2PS   X5, Y5
+	VANDPS      Y4, Y5, Y5
+	VANDPS      (R10), Y4, Y6
+	VFMADD231PS Y6, Y5, Y2
+	VPMOVSXBW   (R9)(R11*1), X5
+	VPSLLW      $0x07, X5, X5
+	VPAND       X0, X5, X5
+	VCVTPH2PS   X5, Y5
+	VANDPS      Y4, Y5, Y5
+	VANDPS      (R10), Y4, Y4
+	VFMADD231PS Y4, Y5, Y3
+
+reduce:
+	VUNPCKLPS    Y3, Y2, Y4
+	VUNPCKHPS    Y3, Y2, Y2
+	VADDPS       Y4, Y2, Y4
+	VUNPCKLPD    Y4, Y4, Y2
+	VUNPCKHPD    Y4, Y4, Y3
+	VADDPS       Y2, Y3, Y2
+	VPERM2F128   $0x20, Y2, Y2, Y3
+	VPERM2F128   $0x31, Y2, Y2, Y2
+	VADDPS       Y3, Y2, Y3
+	MOVL         $0x43800000, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+	VMULPS       Y2, Y3, Y3
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, SI
+	LEAQ         1(BX), R9
+	CMPQ         R9, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X3, (SI)
+	JMP          stored
+
+one:
+	VMOVSS X3, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead40done
+
+ahead40:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead40same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead40row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead40done
+
+ahead40row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead40same:
+	DECQ AX
+	JNZ  ahead40
+
+ahead40done:
+	VZEROUPPER
+	RET
+
+DATA e4m3MaskAVX2<>+0(SB)/4, $0xbfffbfff
+GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
+
+// func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $16-88
+	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead41done
+
+ahead41:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead41same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead41row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead41done
+
+ahead41row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead41same:
+	DECQ SI
+	JNZ  ahead41
+
+ahead41done:
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset42
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(SI*1), X6
+offset42:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset43
+	MOVQ (R10)(R11*8), AX
+
+offset43:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VPMOVSXBW   (SI), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
-	VFMADD231PS (BX), Y6, Y2
-	VPMOVSXBW   (R9)(SI*1), X6
+	VFMADD231PS (R10), Y6, Y2
+	VFMADD231PS (R10)(R11*1), Y6, Y4
+	VPMOVSXBW   8(SI), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
-	VFMADD231PS (BX), Y6, Y3
-	VPMOVSXBW   (R10)(SI*1), X6
+	VFMADD231PS 32(R10), Y6, Y2
+	VFMADD231PS 32(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   16(SI), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
-	VFMADD231PS (BX), Y6, Y4
-	VPMOVSXBW   (DX)(SI*1), X6
+	VFMADD231PS 64(R10), Y6, Y2
+	VFMADD231PS 64(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   24(SI), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
-	VFMADD231PS (BX), Y6, Y5
-	ADDQ        $+32, BX
+	VFMADD231PS 96(R10), Y6, Y2
+	VFMADD231PS 96(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   32(SI), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 128(R10), Y6, Y2
+	VFMADD231PS 128(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   40(SI), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 160(R10), Y6, Y2
+	VFMADD231PS 160(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   48(SI), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 192(R10), Y6, Y2
+	VFMADD231PS 192(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   56(SI), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 224(R10), Y6, Y2
+	VFMADD231PS 224(R10)(R11*1), Y6, Y4
+	VPMOVSXBW   (R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS (R10), Y6, Y3
+	VFMADD231PS (R10)(R11*1), Y6, Y5
+	VPMOVSXBW   8(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 32(R10), Y6, Y3
+	VFMADD231PS 32(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   16(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 64(R10), Y6, Y3
+	VFMADD231PS 64(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   24(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 96(R10), Y6, Y3
+	VFMADD231PS 96(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   32(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 128(R10), Y6, Y3
+	VFMADD231PS 128(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   40(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 160(R10), Y6, Y3
+	VFMADD231PS 160(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   48(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 192(R10), Y6, Y3
+	VFMADD231PS 192(R10)(R11*1), Y6, Y5
+	VPMOVSXBW   56(R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS 224(R10), Y6, Y3
+	VFMADD231PS 224(R10)(R11*1), Y6, Y5
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VPMOVSXBW   (SI), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS (R10), Y6, Y2
+	VFMADD231PS (R10)(R11*1), Y6, Y4
+	VPMOVSXBW   (R9), X6
+	VPSLLW      $0x07, X6, X6
+	VPAND       X0, X6, X6
+	VCVTPH2PS   X6, Y6
+	VFMADD231PS (R10), Y6, Y3
+	VFMADD231PS (R10)(R11*1), Y6, Y5
+	ADDQ        $+32, R10
 	ADDQ        $+8, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+8, R9
+	SUBQ        $+8, R12
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y6
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*1), SI
-	VPMOVSXBW   (R8)(SI*1), X7
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y6
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VPMOVSXBW   (SI)(R12*1), X7
 	VPSLLW      $0x07, X7, X7
 	VPAND       X0, X7, X7
 	VCVTPH2PS   X7, Y7
 	VANDPS      Y6, Y7, Y7
-	VANDPS      (BX), Y6, Y8
+	VANDPS      (R10), Y6, Y8
 	VFMADD231PS Y8, Y7, Y2
-	VPMOVSXBW   (R9)(SI*1), X7
-	VPSLLW      $0x07, X7, X7
-	VPAND       X0, X7, X7
-	VCVTPH2PS   X7, Y7
-	VANDPS      Y6, Y7, Y7
-	VANDPS      (BX), Y6, Y8
-	VFMADD231PS Y8, Y7, Y3
-	VPMOVSXBW   (R10)(SI*1), X7
-	VPSLLW      $0x07, X7, X7
-	VPAND       X0, X7, X7
-	VCVTPH2PS   X7, Y7
-	VANDPS      Y6, Y7, Y7
-	VANDPS      (BX), Y6, Y8
+	VANDPS      (R10)(R11*1), Y6, Y8
 	VFMADD231PS Y8, Y7, Y4
-	VPMOVSXBW   (DX)(SI*1), X7
+	VPMOVSXBW   (R9)(R12*1), X7
 	VPSLLW      $0x07, X7, X7
 	VPAND       X0, X7, X7
 	VCVTPH2PS   X7, Y7
 	VANDPS      Y6, Y7, Y7
-	VANDPS      (BX), Y6, Y6
+	VANDPS      (R10), Y6, Y8
+	VFMADD231PS Y8, Y7, Y3
+	VANDPS      (R10)(R11*1), Y6, Y6
 	VFMADD231PS Y6, Y7, Y5
 
 reduce:
@@ -1897,340 +3078,128 @@ reduce:
 	VPERM2F128   $0x20, Y3, Y3, Y2
 	VPERM2F128   $0x31, Y3, Y3, Y3
 	VADDPS       Y2, Y3, Y2
-	MOVL         $0x43800000, DX
-	VMOVD        DX, X3
+	MOVL         $0x43800000, SI
+	VMOVD        SI, X3
 	VPBROADCASTD X3, Y3
 	VMULPS       Y3, Y2, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), BX
-	MOVQ         AX, DX
-	SUBQ         CX, BX
-	CMPQ         BX, $+4
-	JLT          part
-	VMOVUPS      X2, (DX)
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
 	JMP          stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X3
-	VMASKMOVPS X2, X3, (DX)
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead20done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead44done
 
-ahead20row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead44:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead44same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead44row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead44done
 
-ahead20line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead20line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead20row
+ahead44row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead20done:
-	VZEROUPPER
-	RET
+ahead44same:
+	DECQ AX
+	JNZ  ahead44
 
-DATA e4m3MaskAVX2<>+0(SB)/4, $0xbfffbfff
-GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
-
-// func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $0-88
-	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
-	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead21done
-
-ahead21row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead21line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead21line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead21row
-
-ahead21done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y1, Y2
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	VMOVAPS Y1, Y5
-	VMOVAPS Y1, Y6
-	VMOVAPS Y1, Y7
-	VMOVAPS Y1, Y8
-	VMOVAPS Y1, Y9
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
-
-dims:
-	VPMOVSXBW   (R8)(DI*1), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y2
-	VFMADD231PS (BX)(SI*1), Y10, Y6
-	VPMOVSXBW   (R9)(DI*1), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y3
-	VFMADD231PS (BX)(SI*1), Y10, Y7
-	VPMOVSXBW   (R10)(DI*1), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y4
-	VFMADD231PS (BX)(SI*1), Y10, Y8
-	VPMOVSXBW   (DX)(DI*1), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y5
-	VFMADD231PS (BX)(SI*1), Y10, Y9
-	ADDQ        $+32, BX
-	ADDQ        $+8, DI
-	DECQ        R11
-	JNZ         dims
-
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y10
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*1), DI
-	VPMOVSXBW   (R8)(DI*1), X11
-	VPSLLW      $0x07, X11, X11
-	VPAND       X0, X11, X11
-	VCVTPH2PS   X11, Y11
-	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
-	VFMADD231PS Y12, Y11, Y2
-	VANDPS      (BX)(SI*1), Y10, Y12
-	VFMADD231PS Y12, Y11, Y6
-	VPMOVSXBW   (R9)(DI*1), X11
-	VPSLLW      $0x07, X11, X11
-	VPAND       X0, X11, X11
-	VCVTPH2PS   X11, Y11
-	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
-	VFMADD231PS Y12, Y11, Y3
-	VANDPS      (BX)(SI*1), Y10, Y12
-	VFMADD231PS Y12, Y11, Y7
-	VPMOVSXBW   (R10)(DI*1), X11
-	VPSLLW      $0x07, X11, X11
-	VPAND       X0, X11, X11
-	VCVTPH2PS   X11, Y11
-	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
-	VFMADD231PS Y12, Y11, Y4
-	VANDPS      (BX)(SI*1), Y10, Y12
-	VFMADD231PS Y12, Y11, Y8
-	VPMOVSXBW   (DX)(DI*1), X11
-	VPSLLW      $0x07, X11, X11
-	VPAND       X0, X11, X11
-	VCVTPH2PS   X11, Y11
-	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
-	VFMADD231PS Y12, Y11, Y5
-	VANDPS      (BX)(SI*1), Y10, Y10
-	VFMADD231PS Y10, Y11, Y9
-
-reduce:
-	VUNPCKLPS    Y3, Y2, Y10
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y10, Y2, Y10
-	VUNPCKLPS    Y5, Y4, Y2
-	VUNPCKHPS    Y5, Y4, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y7, Y6, Y3
-	VUNPCKHPS    Y7, Y6, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPS    Y9, Y8, Y4
-	VUNPCKHPS    Y9, Y8, Y5
-	VADDPS       Y4, Y5, Y4
-	VUNPCKLPD    Y2, Y10, Y5
-	VUNPCKHPD    Y2, Y10, Y2
-	VADDPS       Y5, Y2, Y5
-	VUNPCKLPD    Y4, Y3, Y2
-	VUNPCKHPD    Y4, Y3, Y3
-	VADDPS       Y2, Y3, Y2
-	VPERM2F128   $0x20, Y2, Y5, Y3
-	VPERM2F128   $0x31, Y2, Y5, Y2
-	VADDPS       Y3, Y2, Y3
-	MOVL         $0x43800000, DX
-	VMOVD        DX, X2
-	VPBROADCASTD X2, Y2
-	VMULPS       Y2, Y3, Y3
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X3, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y3, X2
-	VMOVUPS      X2, (BX)
-	JMP          stored
-
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X2
-	VMASKMOVPS   X3, X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y3, X3
-	VMASKMOVPS   X3, X2, (BX)
-
-stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead22done
-
-ahead22row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead22line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead22line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead22row
-
-ahead22done:
+ahead44done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead23done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead45done
 
-ahead23row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead45:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead45same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead45row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead45done
 
-ahead23line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead23line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead23row
+ahead45row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead23done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead45same:
+	DECQ SI
+	JNZ  ahead45
+
+ahead45done:
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
@@ -2239,74 +3208,235 @@ ahead23done:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset46
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(R9*1), X10
+offset46:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset47
+	MOVQ (R10)(R11*8), AX
+
+offset47:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VPMOVSXBW   (SI), X10
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y2
-	VFMADD231PS (BX)(SI*1), Y10, Y4
-	VFMADD231PS (BX)(SI*2), Y10, Y6
-	VFMADD231PS (DI)(SI*2), Y10, Y8
-	VPMOVSXBW   (DX)(R9*1), X10
+	VFMADD231PS (R10), Y10, Y2
+	VFMADD231PS (R10)(R11*1), Y10, Y4
+	VFMADD231PS (R10)(R11*2), Y10, Y6
+	VFMADD231PS (R12)(R11*2), Y10, Y8
+	VPMOVSXBW   8(SI), X10
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
-	VFMADD231PS (BX), Y10, Y3
-	VFMADD231PS (BX)(SI*1), Y10, Y5
-	VFMADD231PS (BX)(SI*2), Y10, Y7
-	VFMADD231PS (DI)(SI*2), Y10, Y9
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
+	VFMADD231PS 32(R10), Y10, Y2
+	VFMADD231PS 32(R10)(R11*1), Y10, Y4
+	VFMADD231PS 32(R10)(R11*2), Y10, Y6
+	VFMADD231PS 32(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   16(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 64(R10), Y10, Y2
+	VFMADD231PS 64(R10)(R11*1), Y10, Y4
+	VFMADD231PS 64(R10)(R11*2), Y10, Y6
+	VFMADD231PS 64(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   24(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 96(R10), Y10, Y2
+	VFMADD231PS 96(R10)(R11*1), Y10, Y4
+	VFMADD231PS 96(R10)(R11*2), Y10, Y6
+	VFMADD231PS 96(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   32(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 128(R10), Y10, Y2
+	VFMADD231PS 128(R10)(R11*1), Y10, Y4
+	VFMADD231PS 128(R10)(R11*2), Y10, Y6
+	VFMADD231PS 128(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   40(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 160(R10), Y10, Y2
+	VFMADD231PS 160(R10)(R11*1), Y10, Y4
+	VFMADD231PS 160(R10)(R11*2), Y10, Y6
+	VFMADD231PS 160(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   48(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 192(R10), Y10, Y2
+	VFMADD231PS 192(R10)(R11*1), Y10, Y4
+	VFMADD231PS 192(R10)(R11*2), Y10, Y6
+	VFMADD231PS 192(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   56(SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 224(R10), Y10, Y2
+	VFMADD231PS 224(R10)(R11*1), Y10, Y4
+	VFMADD231PS 224(R10)(R11*2), Y10, Y6
+	VFMADD231PS 224(R12)(R11*2), Y10, Y8
+	VPMOVSXBW   (R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS (R10), Y10, Y3
+	VFMADD231PS (R10)(R11*1), Y10, Y5
+	VFMADD231PS (R10)(R11*2), Y10, Y7
+	VFMADD231PS (R12)(R11*2), Y10, Y9
+	VPMOVSXBW   8(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 32(R10), Y10, Y3
+	VFMADD231PS 32(R10)(R11*1), Y10, Y5
+	VFMADD231PS 32(R10)(R11*2), Y10, Y7
+	VFMADD231PS 32(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   16(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 64(R10), Y10, Y3
+	VFMADD231PS 64(R10)(R11*1), Y10, Y5
+	VFMADD231PS 64(R10)(R11*2), Y10, Y7
+	VFMADD231PS 64(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   24(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 96(R10), Y10, Y3
+	VFMADD231PS 96(R10)(R11*1), Y10, Y5
+	VFMADD231PS 96(R10)(R11*2), Y10, Y7
+	VFMADD231PS 96(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   32(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 128(R10), Y10, Y3
+	VFMADD231PS 128(R10)(R11*1), Y10, Y5
+	VFMADD231PS 128(R10)(R11*2), Y10, Y7
+	VFMADD231PS 128(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   40(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 160(R10), Y10, Y3
+	VFMADD231PS 160(R10)(R11*1), Y10, Y5
+	VFMADD231PS 160(R10)(R11*2), Y10, Y7
+	VFMADD231PS 160(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   48(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 192(R10), Y10, Y3
+	VFMADD231PS 192(R10)(R11*1), Y10, Y5
+	VFMADD231PS 192(R10)(R11*2), Y10, Y7
+	VFMADD231PS 192(R12)(R11*2), Y10, Y9
+	VPMOVSXBW   56(R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS 224(R10), Y10, Y3
+	VFMADD231PS 224(R10)(R11*1), Y10, Y5
+	VFMADD231PS 224(R10)(R11*2), Y10, Y7
+	VFMADD231PS 224(R12)(R11*2), Y10, Y9
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VPMOVSXBW   (SI), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS (R10), Y10, Y2
+	VFMADD231PS (R10)(R11*1), Y10, Y4
+	VFMADD231PS (R10)(R11*2), Y10, Y6
+	VFMADD231PS (R12)(R11*2), Y10, Y8
+	VPMOVSXBW   (R9), X10
+	VPSLLW      $0x07, X10, X10
+	VPAND       X0, X10, X10
+	VCVTPH2PS   X10, Y10
+	VFMADD231PS (R10), Y10, Y3
+	VFMADD231PS (R10)(R11*1), Y10, Y5
+	VFMADD231PS (R10)(R11*2), Y10, Y7
+	VFMADD231PS (R12)(R11*2), Y10, Y9
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+8, SI
 	ADDQ        $+8, R9
-	DECQ        R10
-	JNZ         dims
+	SUBQ        $+8, R13
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y10
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*1), R9
-	VPMOVSXBW   (R8)(R9*1), X11
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y10
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VPMOVSXBW   (SI)(R13*1), X11
 	VPSLLW      $0x07, X11, X11
 	VPAND       X0, X11, X11
 	VCVTPH2PS   X11, Y11
 	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
+	VANDPS      (R10), Y10, Y12
 	VFMADD231PS Y12, Y11, Y2
-	VANDPS      (BX)(SI*1), Y10, Y12
+	VANDPS      (R10)(R11*1), Y10, Y12
 	VFMADD231PS Y12, Y11, Y4
-	VANDPS      (BX)(SI*2), Y10, Y12
+	VANDPS      (R10)(R11*2), Y10, Y12
 	VFMADD231PS Y12, Y11, Y6
-	VANDPS      (DI)(SI*2), Y10, Y12
+	VANDPS      (R12)(R11*2), Y10, Y12
 	VFMADD231PS Y12, Y11, Y8
-	VPMOVSXBW   (DX)(R9*1), X11
+	VPMOVSXBW   (R9)(R13*1), X11
 	VPSLLW      $0x07, X11, X11
 	VPAND       X0, X11, X11
 	VCVTPH2PS   X11, Y11
 	VANDPS      Y10, Y11, Y11
-	VANDPS      (BX), Y10, Y12
+	VANDPS      (R10), Y10, Y12
 	VFMADD231PS Y12, Y11, Y3
-	VANDPS      (BX)(SI*1), Y10, Y12
+	VANDPS      (R10)(R11*1), Y10, Y12
 	VFMADD231PS Y12, Y11, Y5
-	VANDPS      (BX)(SI*2), Y10, Y12
+	VANDPS      (R10)(R11*2), Y10, Y12
 	VFMADD231PS Y12, Y11, Y7
-	VANDPS      (DI)(SI*2), Y10, Y10
+	VANDPS      (R12)(R11*2), Y10, Y10
 	VFMADD231PS Y10, Y11, Y9
 
 reduce:
@@ -2331,788 +3461,568 @@ reduce:
 	VPERM2F128   $0x20, Y2, Y5, Y3
 	VPERM2F128   $0x31, Y2, Y5, Y2
 	VADDPS       Y3, Y2, Y3
-	MOVL         $0x43800000, DX
-	VMOVD        DX, X2
+	MOVL         $0x43800000, SI
+	VMOVD        SI, X2
 	VPBROADCASTD X2, Y2
 	VMULPS       Y2, Y3, Y3
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X3, (BX)
-	VMOVHPS      X3, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X3, (R9)
+	VMOVHPS      X3, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
 	JMP          stored
 
-part:
-	VMOVSS       X3, (BX)
-	VEXTRACTPS   $0x02, X3, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+one:
+	VMOVSS       X3, (R9)
+	VEXTRACTPS   $0x02, X3, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead24done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead48done
 
-ahead24row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead48:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead48same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead48row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead48done
 
-ahead24line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead24line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead24row
+ahead48row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead24done:
+ahead48same:
+	DECQ AX
+	JNZ  ahead48
+
+ahead48done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead25done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead49done
 
-ahead25row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead49:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead49same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead49row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead49done
 
-ahead25line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead25line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead25row
+ahead49row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead25done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead49same:
+	DECQ SI
+	JNZ  ahead49
+
+ahead49done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset50
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(SI*1), X5
-	VPSLLW      $0x08, X5, X5
-	VCVTPH2PS   X5, Y5
-	VFMADD231PS (BX), Y5, Y1
-	VPMOVZXBW   (R9)(SI*1), X5
-	VPSLLW      $0x08, X5, X5
-	VCVTPH2PS   X5, Y5
-	VFMADD231PS (BX), Y5, Y2
-	VPMOVZXBW   (R10)(SI*1), X5
-	VPSLLW      $0x08, X5, X5
-	VCVTPH2PS   X5, Y5
-	VFMADD231PS (BX), Y5, Y3
-	VPMOVZXBW   (DX)(SI*1), X5
-	VPSLLW      $0x08, X5, X5
-	VCVTPH2PS   X5, Y5
-	VFMADD231PS (BX), Y5, Y4
-	ADDQ        $+32, BX
+offset50:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset51
+	MOVQ (R10)(R11*8), AX
+
+offset51:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VPMOVZXBW   (SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVZXBW   8(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 32(R10), Y3, Y1
+	VPMOVZXBW   16(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 64(R10), Y3, Y1
+	VPMOVZXBW   24(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 96(R10), Y3, Y1
+	VPMOVZXBW   32(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 128(R10), Y3, Y1
+	VPMOVZXBW   40(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 160(R10), Y3, Y1
+	VPMOVZXBW   48(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 192(R10), Y3, Y1
+	VPMOVZXBW   56(SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 224(R10), Y3, Y1
+	VPMOVZXBW   (R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	VPMOVZXBW   8(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 32(R10), Y3, Y2
+	VPMOVZXBW   16(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 64(R10), Y3, Y2
+	VPMOVZXBW   24(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 96(R10), Y3, Y2
+	VPMOVZXBW   32(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 128(R10), Y3, Y2
+	VPMOVZXBW   40(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 160(R10), Y3, Y2
+	VPMOVZXBW   48(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 192(R10), Y3, Y2
+	VPMOVZXBW   56(R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS 224(R10), Y3, Y2
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VPMOVZXBW   (SI), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVZXBW   (R9), X3
+	VPSLLW      $0x08, X3, X3
+	VCVTPH2PS   X3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	ADDQ        $+32, R10
 	ADDQ        $+8, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+8, R9
+	SUBQ        $+8, R11
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y5
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*1), SI
-	VPMOVZXBW   (R8)(SI*1), X6
-	VPSLLW      $0x08, X6, X6
-	VCVTPH2PS   X6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y1
-	VPMOVZXBW   (R9)(SI*1), X6
-	VPSLLW      $0x08, X6, X6
-	VCVTPH2PS   X6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y2
-	VPMOVZXBW   (R10)(SI*1), X6
-	VPSLLW      $0x08, X6, X6
-	VCVTPH2PS   X6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y3
-	VPMOVZXBW   (DX)(SI*1), X6
-	VPSLLW      $0x08, X6, X6
-	VCVTPH2PS   X6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y5
-	VFMADD231PS Y5, Y6, Y4
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y3
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VPMOVZXBW   (SI)(R11*1), X4
+	VPSLLW      $0x08, X4, X4
+	VCVTPH2PS   X4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VPMOVZXBW   (R9)(R11*1), X4
+	VPSLLW      $0x08, X4, X4
+	VCVTPH2PS   X4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y3
+	VFMADD231PS Y3, Y4, Y2
 
 reduce:
-	VUNPCKLPS  Y2, Y1, Y5
+	VUNPCKLPS  Y2, Y1, Y3
 	VUNPCKHPS  Y2, Y1, Y1
-	VADDPS     Y5, Y1, Y5
-	VUNPCKLPS  Y4, Y3, Y1
-	VUNPCKHPS  Y4, Y3, Y2
+	VADDPS     Y3, Y1, Y3
+	VUNPCKLPD  Y3, Y3, Y1
+	VUNPCKHPD  Y3, Y3, Y2
 	VADDPS     Y1, Y2, Y1
-	VUNPCKLPD  Y1, Y5, Y2
-	VUNPCKHPD  Y1, Y5, Y1
+	VPERM2F128 $0x20, Y1, Y1, Y2
+	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	VPERM2F128 $0x20, Y2, Y2, Y1
-	VPERM2F128 $0x31, Y2, Y2, Y2
-	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (SI)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X2
-	VMASKMOVPS X1, X2, (DX)
+one:
+	VMOVSS X2, (SI)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead26done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead52done
 
-ahead26row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead52:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead52same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead52row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead52done
 
-ahead26line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead26line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead26row
+ahead52row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead26done:
+ahead52same:
+	DECQ AX
+	JNZ  ahead52
+
+ahead52done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead27done
-
-ahead27row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead27line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead27line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead27row
-
-ahead27done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
-
-dims:
-	VPMOVZXBW   (R8)(DI*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y5
-	VPMOVZXBW   (R9)(DI*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y6
-	VPMOVZXBW   (R10)(DI*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y3
-	VFMADD231PS (BX)(SI*1), Y9, Y7
-	VPMOVZXBW   (DX)(DI*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y4
-	VFMADD231PS (BX)(SI*1), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+8, DI
-	DECQ        R11
-	JNZ         dims
-
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y9
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*1), DI
-	VPMOVZXBW   (R8)(DI*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VPMOVZXBW   (R9)(DI*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VPMOVZXBW   (R10)(DI*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VPMOVZXBW   (DX)(DI*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*1), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
-
-reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
 	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVUPS      X1, (BX)
-	JMP          stored
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
 
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X1
-	VMASKMOVPS   X2, X1, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X2
-	VMASKMOVPS   X2, X1, (BX)
-
-stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead28done
-
-ahead28row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead28line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead28line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead28row
-
-ahead28done:
-	VZEROUPPER
-	RET
-
-// func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead29done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead53done
 
-ahead29row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead53:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead53same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead53row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead53done
 
-ahead29line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead29line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead29row
+ahead53row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead29done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead53same:
+	DECQ SI
+	JNZ  ahead53
+
+ahead53done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset54
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(R9*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y3
-	VFMADD231PS (BX)(SI*2), Y9, Y5
-	VFMADD231PS (DI)(SI*2), Y9, Y7
-	VPMOVZXBW   (DX)(R9*1), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y4
-	VFMADD231PS (BX)(SI*2), Y9, Y6
-	VFMADD231PS (DI)(SI*2), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
-	ADDQ        $+8, R9
-	DECQ        R10
-	JNZ         dims
+offset54:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset55
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
-	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y9
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*1), R9
-	VPMOVZXBW   (R8)(R9*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VANDPS      (DI)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VPMOVZXBW   (DX)(R9*1), X10
-	VPSLLW      $0x08, X10, X10
-	VCVTPH2PS   X10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*2), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VANDPS      (DI)(SI*2), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
+offset55:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
 
-reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVLPS      X1, (BX)
-	VMOVHPS      X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	JMP          stored
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VPMOVZXBW   (SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVZXBW   8(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS 32(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   16(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 64(R10), Y5, Y1
+	VFMADD231PS 64(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   24(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 96(R10), Y5, Y1
+	VFMADD231PS 96(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   32(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 128(R10), Y5, Y1
+	VFMADD231PS 128(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   40(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 160(R10), Y5, Y1
+	VFMADD231PS 160(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   48(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 192(R10), Y5, Y1
+	VFMADD231PS 192(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   56(SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 224(R10), Y5, Y1
+	VFMADD231PS 224(R10)(R11*1), Y5, Y3
+	VPMOVZXBW   (R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	VPMOVZXBW   8(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 32(R10), Y5, Y2
+	VFMADD231PS 32(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   16(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 64(R10), Y5, Y2
+	VFMADD231PS 64(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   24(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 96(R10), Y5, Y2
+	VFMADD231PS 96(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   32(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 128(R10), Y5, Y2
+	VFMADD231PS 128(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   40(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 160(R10), Y5, Y2
+	VFMADD231PS 160(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   48(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 192(R10), Y5, Y2
+	VFMADD231PS 192(R10)(R11*1), Y5, Y4
+	VPMOVZXBW   56(R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS 224(R10), Y5, Y2
+	VFMADD231PS 224(R10)(R11*1), Y5, Y4
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+	JMP         width8
 
-part:
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVSS       X1, (BX)
-	VEXTRACTPS   $0x02, X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
-
-stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead30done
-
-ahead30row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead30line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead30line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead30row
-
-ahead30done:
-	VZEROUPPER
-	RET
-
-// func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead31done
-
-ahead31row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead31line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead31line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead31row
-
-ahead31done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
-
-dims:
-	VPMOVSXBD   (R8)(SI*1), Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (BX), Y5, Y1
-	VPMOVSXBD   (R9)(SI*1), Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (BX), Y5, Y2
-	VPMOVSXBD   (R10)(SI*1), Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (BX), Y5, Y3
-	VPMOVSXBD   (DX)(SI*1), Y5
-	VCVTDQ2PS   Y5, Y5
-	VFMADD231PS (BX), Y5, Y4
-	ADDQ        $+32, BX
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VPMOVZXBW   (SI), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVZXBW   (R9), X5
+	VPSLLW      $0x08, X5, X5
+	VCVTPH2PS   X5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	ADDQ        $+32, R10
 	ADDQ        $+8, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+8, R9
+	SUBQ        $+8, R12
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), DI
-	ANDQ        $0x07, DI
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(DI*4), Y5
-	SUBQ        $0x08, DI
-	LEAQ        (BX)(DI*4), BX
-	LEAQ        (SI)(DI*1), SI
-	VPMOVSXBD   (R8)(SI*1), Y6
-	VCVTDQ2PS   Y6, Y6
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y5
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VPMOVZXBW   (SI)(R12*1), X6
+	VPSLLW      $0x08, X6, X6
+	VCVTPH2PS   X6, Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10), Y5, Y7
 	VFMADD231PS Y7, Y6, Y1
-	VPMOVSXBD   (R9)(SI*1), Y6
-	VCVTDQ2PS   Y6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
-	VFMADD231PS Y7, Y6, Y2
-	VPMOVSXBD   (R10)(SI*1), Y6
-	VCVTDQ2PS   Y6, Y6
-	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y7
+	VANDPS      (R10)(R11*1), Y5, Y7
 	VFMADD231PS Y7, Y6, Y3
-	VPMOVSXBD   (DX)(SI*1), Y6
-	VCVTDQ2PS   Y6, Y6
+	VPMOVZXBW   (R9)(R12*1), X6
+	VPSLLW      $0x08, X6, X6
+	VCVTPH2PS   X6, Y6
 	VANDPS      Y5, Y6, Y6
-	VANDPS      (BX), Y5, Y5
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VANDPS      (R10)(R11*1), Y5, Y5
 	VFMADD231PS Y5, Y6, Y4
 
 reduce:
@@ -3128,311 +4038,1014 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (R9)
+	VMOVHPS    X1, (R9)(SI*1)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X2
-	VMASKMOVPS X1, X2, (DX)
+one:
+	VMOVSS     X1, (R9)
+	VEXTRACTPS $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead32done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead56done
 
-ahead32row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead56:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead56same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead56row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead56done
 
-ahead32line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead32line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead32row
+ahead56row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead32done:
+ahead56same:
+	DECQ AX
+	JNZ  ahead56
+
+ahead56done:
+	VZEROUPPER
+	RET
+
+// func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead57done
+
+ahead57:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead57same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead57row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead57done
+
+ahead57row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead57same:
+	DECQ SI
+	JNZ  ahead57
+
+ahead57done:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset58
+	MOVQ    (R10)(R11*8), AX
+
+offset58:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset59
+	MOVQ (R10)(R11*8), AX
+
+offset59:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VPMOVZXBW   (SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVZXBW   8(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS 32(R10)(R11*1), Y9, Y3
+	VFMADD231PS 32(R10)(R11*2), Y9, Y5
+	VFMADD231PS 32(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   16(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 64(R10), Y9, Y1
+	VFMADD231PS 64(R10)(R11*1), Y9, Y3
+	VFMADD231PS 64(R10)(R11*2), Y9, Y5
+	VFMADD231PS 64(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   24(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 96(R10), Y9, Y1
+	VFMADD231PS 96(R10)(R11*1), Y9, Y3
+	VFMADD231PS 96(R10)(R11*2), Y9, Y5
+	VFMADD231PS 96(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   32(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 128(R10), Y9, Y1
+	VFMADD231PS 128(R10)(R11*1), Y9, Y3
+	VFMADD231PS 128(R10)(R11*2), Y9, Y5
+	VFMADD231PS 128(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   40(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 160(R10), Y9, Y1
+	VFMADD231PS 160(R10)(R11*1), Y9, Y3
+	VFMADD231PS 160(R10)(R11*2), Y9, Y5
+	VFMADD231PS 160(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   48(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 192(R10), Y9, Y1
+	VFMADD231PS 192(R10)(R11*1), Y9, Y3
+	VFMADD231PS 192(R10)(R11*2), Y9, Y5
+	VFMADD231PS 192(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   56(SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 224(R10), Y9, Y1
+	VFMADD231PS 224(R10)(R11*1), Y9, Y3
+	VFMADD231PS 224(R10)(R11*2), Y9, Y5
+	VFMADD231PS 224(R12)(R11*2), Y9, Y7
+	VPMOVZXBW   (R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVZXBW   8(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 32(R10), Y9, Y2
+	VFMADD231PS 32(R10)(R11*1), Y9, Y4
+	VFMADD231PS 32(R10)(R11*2), Y9, Y6
+	VFMADD231PS 32(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   16(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 64(R10), Y9, Y2
+	VFMADD231PS 64(R10)(R11*1), Y9, Y4
+	VFMADD231PS 64(R10)(R11*2), Y9, Y6
+	VFMADD231PS 64(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   24(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 96(R10), Y9, Y2
+	VFMADD231PS 96(R10)(R11*1), Y9, Y4
+	VFMADD231PS 96(R10)(R11*2), Y9, Y6
+	VFMADD231PS 96(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   32(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 128(R10), Y9, Y2
+	VFMADD231PS 128(R10)(R11*1), Y9, Y4
+	VFMADD231PS 128(R10)(R11*2), Y9, Y6
+	VFMADD231PS 128(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   40(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 160(R10), Y9, Y2
+	VFMADD231PS 160(R10)(R11*1), Y9, Y4
+	VFMADD231PS 160(R10)(R11*2), Y9, Y6
+	VFMADD231PS 160(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   48(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 192(R10), Y9, Y2
+	VFMADD231PS 192(R10)(R11*1), Y9, Y4
+	VFMADD231PS 192(R10)(R11*2), Y9, Y6
+	VFMADD231PS 192(R12)(R11*2), Y9, Y8
+	VPMOVZXBW   56(R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS 224(R10), Y9, Y2
+	VFMADD231PS 224(R10)(R11*1), Y9, Y4
+	VFMADD231PS 224(R10)(R11*2), Y9, Y6
+	VFMADD231PS 224(R12)(R11*2), Y9, Y8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VPMOVZXBW   (SI), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVZXBW   (R9), X9
+	VPSLLW      $0x08, X9, X9
+	VCVTPH2PS   X9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+8, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y9
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VPMOVZXBW   (SI)(R13*1), X10
+	VPSLLW      $0x08, X10, X10
+	VCVTPH2PS   X10, Y10
+	VANDPS      Y9, Y10, Y10
+	VANDPS      (R10), Y9, Y11
+	VFMADD231PS Y11, Y10, Y1
+	VANDPS      (R10)(R11*1), Y9, Y11
+	VFMADD231PS Y11, Y10, Y3
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y5
+	VANDPS      (R12)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y7
+	VPMOVZXBW   (R9)(R13*1), X10
+	VPSLLW      $0x08, X10, X10
+	VCVTPH2PS   X10, Y10
+	VANDPS      Y9, Y10, Y10
+	VANDPS      (R10), Y9, Y11
+	VFMADD231PS Y11, Y10, Y2
+	VANDPS      (R10)(R11*1), Y9, Y11
+	VFMADD231PS Y11, Y10, Y4
+	VANDPS      (R10)(R11*2), Y9, Y11
+	VFMADD231PS Y11, Y10, Y6
+	VANDPS      (R12)(R11*2), Y9, Y9
+	VFMADD231PS Y9, Y10, Y8
+
+reduce:
+	VUNPCKLPS    Y2, Y1, Y9
+	VUNPCKHPS    Y2, Y1, Y1
+	VADDPS       Y9, Y1, Y9
+	VUNPCKLPS    Y4, Y3, Y1
+	VUNPCKHPS    Y4, Y3, Y2
+	VADDPS       Y1, Y2, Y1
+	VUNPCKLPS    Y6, Y5, Y2
+	VUNPCKHPS    Y6, Y5, Y3
+	VADDPS       Y2, Y3, Y2
+	VUNPCKLPS    Y8, Y7, Y3
+	VUNPCKHPS    Y8, Y7, Y4
+	VADDPS       Y3, Y4, Y3
+	VUNPCKLPD    Y1, Y9, Y4
+	VUNPCKHPD    Y1, Y9, Y1
+	VADDPS       Y4, Y1, Y4
+	VUNPCKLPD    Y3, Y2, Y1
+	VUNPCKHPD    Y3, Y2, Y2
+	VADDPS       Y1, Y2, Y1
+	VPERM2F128   $0x20, Y1, Y4, Y2
+	VPERM2F128   $0x31, Y1, Y4, Y1
+	VADDPS       Y2, Y1, Y2
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
+	VEXTRACTF128 $0x01, Y2, X1
+	VMOVLPS      X1, (R9)
+	VMOVHPS      X1, (R9)(SI*1)
+	JMP          stored
+
+one:
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
+	VEXTRACTF128 $0x01, Y2, X1
+	VMOVSS       X1, (R9)
+	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead60done
+
+ahead60:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead60same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead60row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead60done
+
+ahead60row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead60same:
+	DECQ AX
+	JNZ  ahead60
+
+ahead60done:
+	VZEROUPPER
+	RET
+
+// func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead61done
+
+ahead61:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead61same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead61row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead61done
+
+ahead61row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead61same:
+	DECQ SI
+	JNZ  ahead61
+
+ahead61done:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset62
+	MOVQ    (R10)(R11*8), AX
+
+offset62:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset63
+	MOVQ (R10)(R11*8), AX
+
+offset63:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+64
+	JLT         width8done
+	VPMOVSXBD   (SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVSXBD   8(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 32(R10), Y3, Y1
+	VPMOVSXBD   16(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 64(R10), Y3, Y1
+	VPMOVSXBD   24(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 96(R10), Y3, Y1
+	VPMOVSXBD   32(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 128(R10), Y3, Y1
+	VPMOVSXBD   40(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 160(R10), Y3, Y1
+	VPMOVSXBD   48(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 192(R10), Y3, Y1
+	VPMOVSXBD   56(SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 224(R10), Y3, Y1
+	VPMOVSXBD   (R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	VPMOVSXBD   8(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 32(R10), Y3, Y2
+	VPMOVSXBD   16(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 64(R10), Y3, Y2
+	VPMOVSXBD   24(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 96(R10), Y3, Y2
+	VPMOVSXBD   32(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 128(R10), Y3, Y2
+	VPMOVSXBD   40(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 160(R10), Y3, Y2
+	VPMOVSXBD   48(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 192(R10), Y3, Y2
+	VPMOVSXBD   56(R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS 224(R10), Y3, Y2
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R11, $+8
+	JLT         width1done
+	VPMOVSXBD   (SI), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (R10), Y3, Y1
+	VPMOVSXBD   (R9), Y3
+	VCVTDQ2PS   Y3, Y3
+	VFMADD231PS (R10), Y3, Y2
+	ADDQ        $+32, R10
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+8, R11
+	JMP         width1
+
+width1done:
+	TESTQ       R11, R11
+	JZ          reduce
+	LEAQ        lanesAVX2<>+0(SB), R12
+	VMOVDQU     (R12)(R11*4), Y3
+	SUBQ        $+8, R11
+	LEAQ        (R10)(R11*4), R10
+	VPMOVSXBD   (SI)(R11*1), Y4
+	VCVTDQ2PS   Y4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VPMOVSXBD   (R9)(R11*1), Y4
+	VCVTDQ2PS   Y4, Y4
+	VANDPS      Y3, Y4, Y4
+	VANDPS      (R10), Y3, Y3
+	VFMADD231PS Y3, Y4, Y2
+
+reduce:
+	VUNPCKLPS  Y2, Y1, Y3
+	VUNPCKHPS  Y2, Y1, Y1
+	VADDPS     Y3, Y1, Y3
+	VUNPCKLPD  Y3, Y3, Y1
+	VUNPCKHPD  Y3, Y3, Y2
+	VADDPS     Y1, Y2, Y1
+	VPERM2F128 $0x20, Y1, Y1, Y2
+	VPERM2F128 $0x31, Y1, Y1, Y1
+	VADDPS     Y2, Y1, Y2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (SI)
+	JMP        stored
+
+one:
+	VMOVSS X2, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead64done
+
+ahead64:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead64same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead64row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead64done
+
+ahead64row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead64same:
+	DECQ AX
+	JNZ  ahead64
+
+ahead64done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead33done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead65done
 
-ahead33row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead65:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead65same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead65row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead65done
 
-ahead33line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead33line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead33row
+ahead65row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead33done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead65same:
+	DECQ SI
+	JNZ  ahead65
+
+ahead65done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset66
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(DI*1), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y5
-	VPMOVSXBD   (R9)(DI*1), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y6
-	VPMOVSXBD   (R10)(DI*1), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y3
-	VFMADD231PS (BX)(SI*1), Y9, Y7
-	VPMOVSXBD   (DX)(DI*1), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y4
-	VFMADD231PS (BX)(SI*1), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+8, DI
-	DECQ        R11
-	JNZ         dims
+offset66:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset67
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	MOVQ        dim+24(FP), R11
-	ANDQ        $0x07, R11
+offset67:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+64
+	JLT         width8done
+	VPMOVSXBD   (SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVSXBD   8(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 32(R10), Y5, Y1
+	VFMADD231PS 32(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   16(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 64(R10), Y5, Y1
+	VFMADD231PS 64(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   24(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 96(R10), Y5, Y1
+	VFMADD231PS 96(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   32(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 128(R10), Y5, Y1
+	VFMADD231PS 128(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   40(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 160(R10), Y5, Y1
+	VFMADD231PS 160(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   48(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 192(R10), Y5, Y1
+	VFMADD231PS 192(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   56(SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 224(R10), Y5, Y1
+	VFMADD231PS 224(R10)(R11*1), Y5, Y3
+	VPMOVSXBD   (R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	VPMOVSXBD   8(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 32(R10), Y5, Y2
+	VFMADD231PS 32(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   16(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 64(R10), Y5, Y2
+	VFMADD231PS 64(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   24(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 96(R10), Y5, Y2
+	VFMADD231PS 96(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   32(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 128(R10), Y5, Y2
+	VFMADD231PS 128(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   40(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 160(R10), Y5, Y2
+	VFMADD231PS 160(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   48(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 192(R10), Y5, Y2
+	VFMADD231PS 192(R10)(R11*1), Y5, Y4
+	VPMOVSXBD   56(R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS 224(R10), Y5, Y2
+	VFMADD231PS 224(R10)(R11*1), Y5, Y4
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R12, $+8
+	JLT         width1done
+	VPMOVSXBD   (SI), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (R10), Y5, Y1
+	VFMADD231PS (R10)(R11*1), Y5, Y3
+	VPMOVSXBD   (R9), Y5
+	VCVTDQ2PS   Y5, Y5
+	VFMADD231PS (R10), Y5, Y2
+	VFMADD231PS (R10)(R11*1), Y5, Y4
+	ADDQ        $+32, R10
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+8, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y9
-	SUBQ        $0x08, R11
-	LEAQ        (BX)(R11*4), BX
-	LEAQ        (DI)(R11*1), DI
-	VPMOVSXBD   (R8)(DI*1), Y10
-	VCVTDQ2PS   Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y5
-	VPMOVSXBD   (R9)(DI*1), Y10
-	VCVTDQ2PS   Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y6
-	VPMOVSXBD   (R10)(DI*1), Y10
-	VCVTDQ2PS   Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*1), Y9, Y11
-	VFMADD231PS Y11, Y10, Y7
-	VPMOVSXBD   (DX)(DI*1), Y10
-	VCVTDQ2PS   Y10, Y10
-	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
-	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*1), Y9, Y9
-	VFMADD231PS Y9, Y10, Y8
+	LEAQ        lanesAVX2<>+0(SB), R13
+	VMOVDQU     (R13)(R12*4), Y5
+	SUBQ        $+8, R12
+	LEAQ        (R10)(R12*4), R10
+	VPMOVSXBD   (SI)(R12*1), Y6
+	VCVTDQ2PS   Y6, Y6
+	VANDPS      Y5, Y6, Y6
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y1
+	VANDPS      (R10)(R11*1), Y5, Y7
+	VFMADD231PS Y7, Y6, Y3
+	VPMOVSXBD   (R9)(R12*1), Y6
+	VCVTDQ2PS   Y6, Y6
+	VANDPS      Y5, Y6, Y6
+	VANDPS      (R10), Y5, Y7
+	VFMADD231PS Y7, Y6, Y2
+	VANDPS      (R10)(R11*1), Y5, Y5
+	VFMADD231PS Y5, Y6, Y4
 
 reduce:
-	VUNPCKLPS    Y2, Y1, Y9
-	VUNPCKHPS    Y2, Y1, Y1
-	VADDPS       Y9, Y1, Y9
-	VUNPCKLPS    Y4, Y3, Y1
-	VUNPCKHPS    Y4, Y3, Y2
-	VADDPS       Y1, Y2, Y1
-	VUNPCKLPS    Y6, Y5, Y2
-	VUNPCKHPS    Y6, Y5, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y8, Y7, Y3
-	VUNPCKHPS    Y8, Y7, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPD    Y1, Y9, Y4
-	VUNPCKHPD    Y1, Y9, Y1
-	VADDPS       Y4, Y1, Y4
-	VUNPCKLPD    Y3, Y2, Y1
-	VUNPCKHPD    Y3, Y2, Y2
-	VADDPS       Y1, Y2, Y1
-	VPERM2F128   $0x20, Y1, Y4, Y2
-	VPERM2F128   $0x31, Y1, Y4, Y1
-	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X1
-	VMOVUPS      X1, (BX)
-	JMP          stored
+	VUNPCKLPS  Y2, Y1, Y5
+	VUNPCKHPS  Y2, Y1, Y1
+	VADDPS     Y5, Y1, Y5
+	VUNPCKLPS  Y4, Y3, Y1
+	VUNPCKHPS  Y4, Y3, Y2
+	VADDPS     Y1, Y2, Y1
+	VUNPCKLPD  Y1, Y5, Y2
+	VUNPCKHPD  Y1, Y5, Y1
+	VADDPS     Y2, Y1, Y2
+	VPERM2F128 $0x20, Y2, Y2, Y1
+	VPERM2F128 $0x31, Y2, Y2, Y2
+	VADDPS     Y1, Y2, Y1
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (R9)
+	VMOVHPS    X1, (R9)(SI*1)
+	JMP        stored
 
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X1
-	VMASKMOVPS   X2, X1, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y2, X2
-	VMASKMOVPS   X2, X1, (BX)
+one:
+	VMOVSS     X1, (R9)
+	VEXTRACTPS $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead34done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead68done
 
-ahead34row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead68:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead68same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead68row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead68done
 
-ahead34line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead34line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead34row
+ahead68row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead34done:
+ahead68same:
+	DECQ AX
+	JNZ  ahead68
+
+ahead68done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead35done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead69done
 
-ahead35row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead69:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead69same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead69row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead69done
 
-ahead35line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead35line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead35row
+ahead69row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead35done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead69same:
+	DECQ SI
+	JNZ  ahead69
+
+ahead69done:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
@@ -3441,66 +5054,195 @@ ahead35done:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset70
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(R9*1), Y9
+offset70:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset71
+	MOVQ (R10)(R11*8), AX
+
+offset71:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+64
+	JLT         width8done
+	VPMOVSXBD   (SI), Y9
 	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y1
-	VFMADD231PS (BX)(SI*1), Y9, Y3
-	VFMADD231PS (BX)(SI*2), Y9, Y5
-	VFMADD231PS (DI)(SI*2), Y9, Y7
-	VPMOVSXBD   (DX)(R9*1), Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVSXBD   8(SI), Y9
 	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (BX), Y9, Y2
-	VFMADD231PS (BX)(SI*1), Y9, Y4
-	VFMADD231PS (BX)(SI*2), Y9, Y6
-	VFMADD231PS (DI)(SI*2), Y9, Y8
-	ADDQ        $+32, BX
-	ADDQ        $+32, DI
+	VFMADD231PS 32(R10), Y9, Y1
+	VFMADD231PS 32(R10)(R11*1), Y9, Y3
+	VFMADD231PS 32(R10)(R11*2), Y9, Y5
+	VFMADD231PS 32(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   16(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 64(R10), Y9, Y1
+	VFMADD231PS 64(R10)(R11*1), Y9, Y3
+	VFMADD231PS 64(R10)(R11*2), Y9, Y5
+	VFMADD231PS 64(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   24(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 96(R10), Y9, Y1
+	VFMADD231PS 96(R10)(R11*1), Y9, Y3
+	VFMADD231PS 96(R10)(R11*2), Y9, Y5
+	VFMADD231PS 96(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   32(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 128(R10), Y9, Y1
+	VFMADD231PS 128(R10)(R11*1), Y9, Y3
+	VFMADD231PS 128(R10)(R11*2), Y9, Y5
+	VFMADD231PS 128(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   40(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 160(R10), Y9, Y1
+	VFMADD231PS 160(R10)(R11*1), Y9, Y3
+	VFMADD231PS 160(R10)(R11*2), Y9, Y5
+	VFMADD231PS 160(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   48(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 192(R10), Y9, Y1
+	VFMADD231PS 192(R10)(R11*1), Y9, Y3
+	VFMADD231PS 192(R10)(R11*2), Y9, Y5
+	VFMADD231PS 192(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   56(SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 224(R10), Y9, Y1
+	VFMADD231PS 224(R10)(R11*1), Y9, Y3
+	VFMADD231PS 224(R10)(R11*2), Y9, Y5
+	VFMADD231PS 224(R12)(R11*2), Y9, Y7
+	VPMOVSXBD   (R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVSXBD   8(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 32(R10), Y9, Y2
+	VFMADD231PS 32(R10)(R11*1), Y9, Y4
+	VFMADD231PS 32(R10)(R11*2), Y9, Y6
+	VFMADD231PS 32(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   16(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 64(R10), Y9, Y2
+	VFMADD231PS 64(R10)(R11*1), Y9, Y4
+	VFMADD231PS 64(R10)(R11*2), Y9, Y6
+	VFMADD231PS 64(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   24(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 96(R10), Y9, Y2
+	VFMADD231PS 96(R10)(R11*1), Y9, Y4
+	VFMADD231PS 96(R10)(R11*2), Y9, Y6
+	VFMADD231PS 96(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   32(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 128(R10), Y9, Y2
+	VFMADD231PS 128(R10)(R11*1), Y9, Y4
+	VFMADD231PS 128(R10)(R11*2), Y9, Y6
+	VFMADD231PS 128(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   40(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 160(R10), Y9, Y2
+	VFMADD231PS 160(R10)(R11*1), Y9, Y4
+	VFMADD231PS 160(R10)(R11*2), Y9, Y6
+	VFMADD231PS 160(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   48(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 192(R10), Y9, Y2
+	VFMADD231PS 192(R10)(R11*1), Y9, Y4
+	VFMADD231PS 192(R10)(R11*2), Y9, Y6
+	VFMADD231PS 192(R12)(R11*2), Y9, Y8
+	VPMOVSXBD   56(R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS 224(R10), Y9, Y2
+	VFMADD231PS 224(R10)(R11*1), Y9, Y4
+	VFMADD231PS 224(R10)(R11*2), Y9, Y6
+	VFMADD231PS 224(R12)(R11*2), Y9, Y8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width8
+
+width8done:
+width1:
+	CMPQ        R13, $+8
+	JLT         width1done
+	VPMOVSXBD   (SI), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS (R10), Y9, Y1
+	VFMADD231PS (R10)(R11*1), Y9, Y3
+	VFMADD231PS (R10)(R11*2), Y9, Y5
+	VFMADD231PS (R12)(R11*2), Y9, Y7
+	VPMOVSXBD   (R9), Y9
+	VCVTDQ2PS   Y9, Y9
+	VFMADD231PS (R10), Y9, Y2
+	VFMADD231PS (R10)(R11*1), Y9, Y4
+	VFMADD231PS (R10)(R11*2), Y9, Y6
+	VFMADD231PS (R12)(R11*2), Y9, Y8
+	ADDQ        $+32, R10
+	ADDQ        $+32, R12
+	ADDQ        $+8, SI
 	ADDQ        $+8, R9
-	DECQ        R10
-	JNZ         dims
+	SUBQ        $+8, R13
+	JMP         width1
 
-rest:
-	MOVQ        dim+24(FP), R10
-	ANDQ        $0x07, R10
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	LEAQ        lanesAVX2<>+0(SB), R11
-	VMOVDQU     (R11)(R10*4), Y9
-	SUBQ        $0x08, R10
-	LEAQ        (BX)(R10*4), BX
-	LEAQ        (DI)(R10*4), DI
-	LEAQ        (R9)(R10*1), R9
-	VPMOVSXBD   (R8)(R9*1), Y10
+	LEAQ        lanesAVX2<>+0(SB), R14
+	VMOVDQU     (R14)(R13*4), Y9
+	SUBQ        $+8, R13
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R12)(R13*4), R12
+	VPMOVSXBD   (SI)(R13*1), Y10
 	VCVTDQ2PS   Y10, Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y1
-	VANDPS      (BX)(SI*1), Y9, Y11
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y3
-	VANDPS      (BX)(SI*2), Y9, Y11
+	VANDPS      (R10)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y5
-	VANDPS      (DI)(SI*2), Y9, Y11
+	VANDPS      (R12)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y7
-	VPMOVSXBD   (DX)(R9*1), Y10
+	VPMOVSXBD   (R9)(R13*1), Y10
 	VCVTDQ2PS   Y10, Y10
 	VANDPS      Y9, Y10, Y10
-	VANDPS      (BX), Y9, Y11
+	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y2
-	VANDPS      (BX)(SI*1), Y9, Y11
+	VANDPS      (R10)(R11*1), Y9, Y11
 	VFMADD231PS Y11, Y10, Y4
-	VANDPS      (BX)(SI*2), Y9, Y11
+	VANDPS      (R10)(R11*2), Y9, Y11
 	VFMADD231PS Y11, Y10, Y6
-	VANDPS      (DI)(SI*2), Y9, Y9
+	VANDPS      (R12)(R11*2), Y9, Y9
 	VFMADD231PS Y9, Y10, Y8
 
 reduce:
@@ -3525,195 +5267,616 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
-	VMOVLPS      X1, (BX)
-	VMOVHPS      X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVLPS      X1, (R9)
+	VMOVHPS      X1, (R9)(SI*1)
 	JMP          stored
 
-part:
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+one:
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
-	VMOVSS       X1, (BX)
-	VEXTRACTPS   $0x02, X1, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVSS       X1, (R9)
+	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead36done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead72done
 
-ahead36row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead72:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead72same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead72row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead72done
 
-ahead36line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead36line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead36row
+ahead72row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead36done:
+ahead72same:
+	DECQ AX
+	JNZ  ahead72
+
+ahead72done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $16-88
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead37done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead73done
 
-ahead37row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead73:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead73same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead73row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead73done
 
-ahead37line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead37line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead37row
+ahead73row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead37done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead73same:
+	DECQ SI
+	JNZ  ahead73
+
+ahead73done:
+	VMOVAPS Y1, Y2
+	VMOVAPS Y1, Y3
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset74
+	MOVQ    (R10)(R11*8), AX
+
+offset74:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset75
+	MOVQ (R10)(R11*8), AX
+
+offset75:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ         R11, $+64
+	JLT          width8done
+	VPBROADCASTD (SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  (R10), Y4, Y2
+	VPBROADCASTD 4(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  32(R10), Y4, Y2
+	VPBROADCASTD 8(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  64(R10), Y4, Y2
+	VPBROADCASTD 12(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  96(R10), Y4, Y2
+	VPBROADCASTD 16(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(R10), Y4, Y2
+	VPBROADCASTD 20(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(R10), Y4, Y2
+	VPBROADCASTD 24(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  192(R10), Y4, Y2
+	VPBROADCASTD 28(SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  224(R10), Y4, Y2
+	VPBROADCASTD (R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  (R10), Y4, Y3
+	VPBROADCASTD 4(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  32(R10), Y4, Y3
+	VPBROADCASTD 8(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  64(R10), Y4, Y3
+	VPBROADCASTD 12(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  96(R10), Y4, Y3
+	VPBROADCASTD 16(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  128(R10), Y4, Y3
+	VPBROADCASTD 20(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  160(R10), Y4, Y3
+	VPBROADCASTD 24(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  192(R10), Y4, Y3
+	VPBROADCASTD 28(R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  224(R10), Y4, Y3
+	ADDQ         $+256, R10
+	ADDQ         $+32, SI
+	ADDQ         $+32, R9
+	SUBQ         $+64, R11
+	JMP          width8
+
+width8done:
+width1:
+	CMPQ         R11, $+8
+	JLT          width1done
+	VPBROADCASTD (SI), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  (R10), Y4, Y2
+	VPBROADCASTD (R9), Y4
+	VPSLLVD      Y0, Y4, Y4
+	VPSRAD       $0x1c, Y4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  (R10), Y4, Y3
+	ADDQ         $+32, R10
+	ADDQ         $+4, SI
+	ADDQ         $+4, R9
+	SUBQ         $+8, R11
+	JMP          width1
+
+width1done:
+	TESTQ        R11, R11
+	JZ           reduce
+	LEAQ         lanesAVX2<>+0(SB), R12
+	VMOVDQU      (R12)(R11*4), Y4
+	SUBQ         $+8, R11
+	LEAQ         (R10)(R11*4), R10
+	VPBROADCASTD (SI), Y5
+	VPSLLVD      Y0, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VANDPS       Y4, Y5, Y5
+	VANDPS       (R10), Y4, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VPBROADCASTD (R9), Y5
+	VPSLLVD      Y0, Y5, Y5
+	VPSRAD       $0x1c, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VANDPS       Y4, Y5, Y5
+	VANDPS       (R10), Y4, Y4
+	VFMADD231PS  Y4, Y5, Y3
+
+reduce:
+	VUNPCKLPS  Y3, Y2, Y4
+	VUNPCKHPS  Y3, Y2, Y2
+	VADDPS     Y4, Y2, Y4
+	VUNPCKLPD  Y4, Y4, Y2
+	VUNPCKHPD  Y4, Y4, Y3
+	VADDPS     Y2, Y3, Y2
+	VPERM2F128 $0x20, Y2, Y2, Y3
+	VPERM2F128 $0x31, Y2, Y2, Y2
+	VADDPS     Y3, Y2, Y3
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X3, (SI)
+	JMP        stored
+
+one:
+	VMOVSS X3, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead76done
+
+ahead76:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead76same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead76row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead76done
+
+ahead76row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead76same:
+	DECQ AX
+	JNZ  ahead76
+
+ahead76done:
+	VZEROUPPER
+	RET
+
+DATA i4ShiftsAVX2<>+0(SB)/4, $0x0000001c
+DATA i4ShiftsAVX2<>+4(SB)/4, $0x00000018
+DATA i4ShiftsAVX2<>+8(SB)/4, $0x00000014
+DATA i4ShiftsAVX2<>+12(SB)/4, $0x00000010
+DATA i4ShiftsAVX2<>+16(SB)/4, $0x0000000c
+DATA i4ShiftsAVX2<>+20(SB)/4, $0x00000008
+DATA i4ShiftsAVX2<>+24(SB)/4, $0x00000004
+DATA i4ShiftsAVX2<>+28(SB)/4, $0x00000000
+GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
+
+// func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $16-88
+	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead77done
+
+ahead77:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead77same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead77row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead77done
+
+ahead77row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead77same:
+	DECQ SI
+	JNZ  ahead77
+
+ahead77done:
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x03, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset78
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPBROADCASTD (R8)(SI*1), Y6
+offset78:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset79
+	MOVQ (R10)(R11*8), AX
+
+offset79:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ         R12, $+64
+	JLT          width8done
+	VPBROADCASTD (SI), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  (BX), Y6, Y2
-	VPBROADCASTD (R9)(SI*1), Y6
+	VFMADD231PS  (R10), Y6, Y2
+	VFMADD231PS  (R10)(R11*1), Y6, Y4
+	VPBROADCASTD 4(SI), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  (BX), Y6, Y3
-	VPBROADCASTD (R10)(SI*1), Y6
+	VFMADD231PS  32(R10), Y6, Y2
+	VFMADD231PS  32(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 8(SI), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  (BX), Y6, Y4
-	VPBROADCASTD (DX)(SI*1), Y6
+	VFMADD231PS  64(R10), Y6, Y2
+	VFMADD231PS  64(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 12(SI), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
-	VFMADD231PS  (BX), Y6, Y5
-	ADDQ         $+32, BX
+	VFMADD231PS  96(R10), Y6, Y2
+	VFMADD231PS  96(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 16(SI), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  128(R10), Y6, Y2
+	VFMADD231PS  128(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 20(SI), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  160(R10), Y6, Y2
+	VFMADD231PS  160(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 24(SI), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  192(R10), Y6, Y2
+	VFMADD231PS  192(R10)(R11*1), Y6, Y4
+	VPBROADCASTD 28(SI), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  224(R10), Y6, Y2
+	VFMADD231PS  224(R10)(R11*1), Y6, Y4
+	VPBROADCASTD (R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  (R10), Y6, Y3
+	VFMADD231PS  (R10)(R11*1), Y6, Y5
+	VPBROADCASTD 4(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  32(R10), Y6, Y3
+	VFMADD231PS  32(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 8(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  64(R10), Y6, Y3
+	VFMADD231PS  64(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 12(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  96(R10), Y6, Y3
+	VFMADD231PS  96(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 16(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  128(R10), Y6, Y3
+	VFMADD231PS  128(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 20(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  160(R10), Y6, Y3
+	VFMADD231PS  160(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 24(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  192(R10), Y6, Y3
+	VFMADD231PS  192(R10)(R11*1), Y6, Y5
+	VPBROADCASTD 28(R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  224(R10), Y6, Y3
+	VFMADD231PS  224(R10)(R11*1), Y6, Y5
+	ADDQ         $+256, R10
+	ADDQ         $+32, SI
+	ADDQ         $+32, R9
+	SUBQ         $+64, R12
+	JMP          width8
+
+width8done:
+width1:
+	CMPQ         R12, $+8
+	JLT          width1done
+	VPBROADCASTD (SI), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  (R10), Y6, Y2
+	VFMADD231PS  (R10)(R11*1), Y6, Y4
+	VPBROADCASTD (R9), Y6
+	VPSLLVD      Y0, Y6, Y6
+	VPSRAD       $0x1c, Y6, Y6
+	VCVTDQ2PS    Y6, Y6
+	VFMADD231PS  (R10), Y6, Y3
+	VFMADD231PS  (R10)(R11*1), Y6, Y5
+	ADDQ         $+32, R10
 	ADDQ         $+4, SI
-	DECQ         DI
-	JNZ          dims
+	ADDQ         $+4, R9
+	SUBQ         $+8, R12
+	JMP          width1
 
-rest:
-	MOVQ         dim+24(FP), DI
-	ANDQ         $0x07, DI
+width1done:
+	TESTQ        R12, R12
 	JZ           reduce
-	LEAQ         lanesAVX2<>+0(SB), R11
-	VMOVDQU      (R11)(DI*4), Y6
-	SUBQ         $0x08, DI
-	LEAQ         (BX)(DI*4), BX
-	VPBROADCASTD (R8)(SI*1), Y7
+	LEAQ         lanesAVX2<>+0(SB), R13
+	VMOVDQU      (R13)(R12*4), Y6
+	SUBQ         $+8, R12
+	LEAQ         (R10)(R12*4), R10
+	VPBROADCASTD (SI), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VANDPS       Y6, Y7, Y7
-	VANDPS       (BX), Y6, Y8
+	VANDPS       (R10), Y6, Y8
 	VFMADD231PS  Y8, Y7, Y2
-	VPBROADCASTD (R9)(SI*1), Y7
-	VPSLLVD      Y0, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VANDPS       Y6, Y7, Y7
-	VANDPS       (BX), Y6, Y8
-	VFMADD231PS  Y8, Y7, Y3
-	VPBROADCASTD (R10)(SI*1), Y7
-	VPSLLVD      Y0, Y7, Y7
-	VPSRAD       $0x1c, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VANDPS       Y6, Y7, Y7
-	VANDPS       (BX), Y6, Y8
+	VANDPS       (R10)(R11*1), Y6, Y8
 	VFMADD231PS  Y8, Y7, Y4
-	VPBROADCASTD (DX)(SI*1), Y7
+	VPBROADCASTD (R9), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
 	VANDPS       Y6, Y7, Y7
-	VANDPS       (BX), Y6, Y6
+	VANDPS       (R10), Y6, Y8
+	VFMADD231PS  Y8, Y7, Y3
+	VANDPS       (R10)(R11*1), Y6, Y6
 	VFMADD231PS  Y6, Y7, Y5
 
 reduce:
@@ -3729,338 +5892,124 @@ reduce:
 	VPERM2F128 $0x20, Y3, Y3, Y2
 	VPERM2F128 $0x31, Y3, Y3, Y3
 	VADDPS     Y2, Y3, Y2
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+4
-	JLT        part
-	VMOVUPS    X2, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
 	JMP        stored
 
-part:
-	LEAQ       firstLanesAVX2<>+0(SB), SI
-	NEGQ       BX
-	VMOVDQU    16(SI)(BX*4), X3
-	VMASKMOVPS X2, X3, (DX)
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead38done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead80done
 
-ahead38row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead80:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead80same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead80row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead80done
 
-ahead38line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead38line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead38row
+ahead80row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead38done:
-	VZEROUPPER
-	RET
+ahead80same:
+	DECQ AX
+	JNZ  ahead80
 
-DATA i4ShiftsAVX2<>+0(SB)/4, $0x0000001c
-DATA i4ShiftsAVX2<>+4(SB)/4, $0x00000018
-DATA i4ShiftsAVX2<>+8(SB)/4, $0x00000014
-DATA i4ShiftsAVX2<>+12(SB)/4, $0x00000010
-DATA i4ShiftsAVX2<>+16(SB)/4, $0x0000000c
-DATA i4ShiftsAVX2<>+20(SB)/4, $0x00000008
-DATA i4ShiftsAVX2<>+24(SB)/4, $0x00000004
-DATA i4ShiftsAVX2<>+28(SB)/4, $0x00000000
-GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
-
-// func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $0-88
-	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
-	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead39done
-
-ahead39row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead39line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead39line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead39row
-
-ahead39done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Y1, Y2
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	VMOVAPS Y1, Y5
-	VMOVAPS Y1, Y6
-	VMOVAPS Y1, Y7
-	VMOVAPS Y1, Y8
-	VMOVAPS Y1, Y9
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R11
-	XORQ    DI, DI
-	SHRQ    $0x03, R11
-	JZ      rest
-
-dims:
-	VPBROADCASTD (R8)(DI*1), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y2
-	VFMADD231PS  (BX)(SI*1), Y10, Y6
-	VPBROADCASTD (R9)(DI*1), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y3
-	VFMADD231PS  (BX)(SI*1), Y10, Y7
-	VPBROADCASTD (R10)(DI*1), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y4
-	VFMADD231PS  (BX)(SI*1), Y10, Y8
-	VPBROADCASTD (DX)(DI*1), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y5
-	VFMADD231PS  (BX)(SI*1), Y10, Y9
-	ADDQ         $+32, BX
-	ADDQ         $+4, DI
-	DECQ         R11
-	JNZ          dims
-
-rest:
-	MOVQ         dim+24(FP), R11
-	ANDQ         $0x07, R11
-	JZ           reduce
-	LEAQ         lanesAVX2<>+0(SB), R12
-	VMOVDQU      (R12)(R11*4), Y10
-	SUBQ         $0x08, R11
-	LEAQ         (BX)(R11*4), BX
-	VPBROADCASTD (R8)(DI*1), Y11
-	VPSLLVD      Y0, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y2
-	VANDPS       (BX)(SI*1), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y6
-	VPBROADCASTD (R9)(DI*1), Y11
-	VPSLLVD      Y0, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y3
-	VANDPS       (BX)(SI*1), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y7
-	VPBROADCASTD (R10)(DI*1), Y11
-	VPSLLVD      Y0, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y4
-	VANDPS       (BX)(SI*1), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y8
-	VPBROADCASTD (DX)(DI*1), Y11
-	VPSLLVD      Y0, Y11, Y11
-	VPSRAD       $0x1c, Y11, Y11
-	VCVTDQ2PS    Y11, Y11
-	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
-	VFMADD231PS  Y12, Y11, Y5
-	VANDPS       (BX)(SI*1), Y10, Y10
-	VFMADD231PS  Y10, Y11, Y9
-
-reduce:
-	VUNPCKLPS    Y3, Y2, Y10
-	VUNPCKHPS    Y3, Y2, Y2
-	VADDPS       Y10, Y2, Y10
-	VUNPCKLPS    Y5, Y4, Y2
-	VUNPCKHPS    Y5, Y4, Y3
-	VADDPS       Y2, Y3, Y2
-	VUNPCKLPS    Y7, Y6, Y3
-	VUNPCKHPS    Y7, Y6, Y4
-	VADDPS       Y3, Y4, Y3
-	VUNPCKLPS    Y9, Y8, Y4
-	VUNPCKHPS    Y9, Y8, Y5
-	VADDPS       Y4, Y5, Y4
-	VUNPCKLPD    Y2, Y10, Y5
-	VUNPCKHPD    Y2, Y10, Y2
-	VADDPS       Y5, Y2, Y5
-	VUNPCKLPD    Y4, Y3, Y2
-	VUNPCKHPD    Y4, Y3, Y3
-	VADDPS       Y2, Y3, Y2
-	VPERM2F128   $0x20, Y2, Y5, Y3
-	VPERM2F128   $0x31, Y2, Y5, Y2
-	VADDPS       Y3, Y2, Y3
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $+4
-	JLT          part
-	VMOVUPS      X3, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y3, X2
-	VMOVUPS      X2, (BX)
-	JMP          stored
-
-part:
-	LEAQ         firstLanesAVX2<>+0(SB), DI
-	NEGQ         SI
-	VMOVDQU      16(DI)(SI*4), X2
-	VMASKMOVPS   X3, X2, (BX)
-	ADDQ         DX, BX
-	VEXTRACTF128 $0x01, Y3, X3
-	VMASKMOVPS   X3, X2, (BX)
-
-stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead40done
-
-ahead40row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead40line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead40line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead40row
-
-ahead40done:
+ahead80done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $16-88
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead41done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead81done
 
-ahead41row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead81:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead81same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead81row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead81done
 
-ahead41line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead41line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead41row
+ahead81row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead41done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead81same:
+	DECQ SI
+	JNZ  ahead81
+
+ahead81done:
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
@@ -4069,73 +6018,235 @@ ahead41done:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R10
-	XORQ    R9, R9
-	SHRQ    $0x03, R10
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset82
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPBROADCASTD (R8)(R9*1), Y10
+offset82:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset83
+	MOVQ (R10)(R11*8), AX
+
+offset83:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ         R13, $+64
+	JLT          width8done
+	VPBROADCASTD (SI), Y10
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y2
-	VFMADD231PS  (BX)(SI*1), Y10, Y4
-	VFMADD231PS  (BX)(SI*2), Y10, Y6
-	VFMADD231PS  (DI)(SI*2), Y10, Y8
-	VPBROADCASTD (DX)(R9*1), Y10
+	VFMADD231PS  (R10), Y10, Y2
+	VFMADD231PS  (R10)(R11*1), Y10, Y4
+	VFMADD231PS  (R10)(R11*2), Y10, Y6
+	VFMADD231PS  (R12)(R11*2), Y10, Y8
+	VPBROADCASTD 4(SI), Y10
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (BX), Y10, Y3
-	VFMADD231PS  (BX)(SI*1), Y10, Y5
-	VFMADD231PS  (BX)(SI*2), Y10, Y7
-	VFMADD231PS  (DI)(SI*2), Y10, Y9
-	ADDQ         $+32, BX
-	ADDQ         $+32, DI
+	VFMADD231PS  32(R10), Y10, Y2
+	VFMADD231PS  32(R10)(R11*1), Y10, Y4
+	VFMADD231PS  32(R10)(R11*2), Y10, Y6
+	VFMADD231PS  32(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 8(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  64(R10), Y10, Y2
+	VFMADD231PS  64(R10)(R11*1), Y10, Y4
+	VFMADD231PS  64(R10)(R11*2), Y10, Y6
+	VFMADD231PS  64(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 12(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  96(R10), Y10, Y2
+	VFMADD231PS  96(R10)(R11*1), Y10, Y4
+	VFMADD231PS  96(R10)(R11*2), Y10, Y6
+	VFMADD231PS  96(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 16(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  128(R10), Y10, Y2
+	VFMADD231PS  128(R10)(R11*1), Y10, Y4
+	VFMADD231PS  128(R10)(R11*2), Y10, Y6
+	VFMADD231PS  128(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 20(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  160(R10), Y10, Y2
+	VFMADD231PS  160(R10)(R11*1), Y10, Y4
+	VFMADD231PS  160(R10)(R11*2), Y10, Y6
+	VFMADD231PS  160(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 24(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  192(R10), Y10, Y2
+	VFMADD231PS  192(R10)(R11*1), Y10, Y4
+	VFMADD231PS  192(R10)(R11*2), Y10, Y6
+	VFMADD231PS  192(R12)(R11*2), Y10, Y8
+	VPBROADCASTD 28(SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  224(R10), Y10, Y2
+	VFMADD231PS  224(R10)(R11*1), Y10, Y4
+	VFMADD231PS  224(R10)(R11*2), Y10, Y6
+	VFMADD231PS  224(R12)(R11*2), Y10, Y8
+	VPBROADCASTD (R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  (R10), Y10, Y3
+	VFMADD231PS  (R10)(R11*1), Y10, Y5
+	VFMADD231PS  (R10)(R11*2), Y10, Y7
+	VFMADD231PS  (R12)(R11*2), Y10, Y9
+	VPBROADCASTD 4(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  32(R10), Y10, Y3
+	VFMADD231PS  32(R10)(R11*1), Y10, Y5
+	VFMADD231PS  32(R10)(R11*2), Y10, Y7
+	VFMADD231PS  32(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 8(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  64(R10), Y10, Y3
+	VFMADD231PS  64(R10)(R11*1), Y10, Y5
+	VFMADD231PS  64(R10)(R11*2), Y10, Y7
+	VFMADD231PS  64(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 12(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  96(R10), Y10, Y3
+	VFMADD231PS  96(R10)(R11*1), Y10, Y5
+	VFMADD231PS  96(R10)(R11*2), Y10, Y7
+	VFMADD231PS  96(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 16(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  128(R10), Y10, Y3
+	VFMADD231PS  128(R10)(R11*1), Y10, Y5
+	VFMADD231PS  128(R10)(R11*2), Y10, Y7
+	VFMADD231PS  128(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 20(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  160(R10), Y10, Y3
+	VFMADD231PS  160(R10)(R11*1), Y10, Y5
+	VFMADD231PS  160(R10)(R11*2), Y10, Y7
+	VFMADD231PS  160(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 24(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  192(R10), Y10, Y3
+	VFMADD231PS  192(R10)(R11*1), Y10, Y5
+	VFMADD231PS  192(R10)(R11*2), Y10, Y7
+	VFMADD231PS  192(R12)(R11*2), Y10, Y9
+	VPBROADCASTD 28(R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  224(R10), Y10, Y3
+	VFMADD231PS  224(R10)(R11*1), Y10, Y5
+	VFMADD231PS  224(R10)(R11*2), Y10, Y7
+	VFMADD231PS  224(R12)(R11*2), Y10, Y9
+	ADDQ         $+256, R10
+	ADDQ         $+256, R12
+	ADDQ         $+32, SI
+	ADDQ         $+32, R9
+	SUBQ         $+64, R13
+	JMP          width8
+
+width8done:
+width1:
+	CMPQ         R13, $+8
+	JLT          width1done
+	VPBROADCASTD (SI), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  (R10), Y10, Y2
+	VFMADD231PS  (R10)(R11*1), Y10, Y4
+	VFMADD231PS  (R10)(R11*2), Y10, Y6
+	VFMADD231PS  (R12)(R11*2), Y10, Y8
+	VPBROADCASTD (R9), Y10
+	VPSLLVD      Y0, Y10, Y10
+	VPSRAD       $0x1c, Y10, Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  (R10), Y10, Y3
+	VFMADD231PS  (R10)(R11*1), Y10, Y5
+	VFMADD231PS  (R10)(R11*2), Y10, Y7
+	VFMADD231PS  (R12)(R11*2), Y10, Y9
+	ADDQ         $+32, R10
+	ADDQ         $+32, R12
+	ADDQ         $+4, SI
 	ADDQ         $+4, R9
-	DECQ         R10
-	JNZ          dims
+	SUBQ         $+8, R13
+	JMP          width1
 
-rest:
-	MOVQ         dim+24(FP), R10
-	ANDQ         $0x07, R10
+width1done:
+	TESTQ        R13, R13
 	JZ           reduce
-	LEAQ         lanesAVX2<>+0(SB), R11
-	VMOVDQU      (R11)(R10*4), Y10
-	SUBQ         $0x08, R10
-	LEAQ         (BX)(R10*4), BX
-	LEAQ         (DI)(R10*4), DI
-	VPBROADCASTD (R8)(R9*1), Y11
+	LEAQ         lanesAVX2<>+0(SB), R14
+	VMOVDQU      (R14)(R13*4), Y10
+	SUBQ         $+8, R13
+	LEAQ         (R10)(R13*4), R10
+	LEAQ         (R12)(R13*4), R12
+	VPBROADCASTD (SI), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
+	VANDPS       (R10), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y2
-	VANDPS       (BX)(SI*1), Y10, Y12
+	VANDPS       (R10)(R11*1), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y4
-	VANDPS       (BX)(SI*2), Y10, Y12
+	VANDPS       (R10)(R11*2), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y6
-	VANDPS       (DI)(SI*2), Y10, Y12
+	VANDPS       (R12)(R11*2), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y8
-	VPBROADCASTD (DX)(R9*1), Y11
+	VPBROADCASTD (R9), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
 	VANDPS       Y10, Y11, Y11
-	VANDPS       (BX), Y10, Y12
+	VANDPS       (R10), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y3
-	VANDPS       (BX)(SI*1), Y10, Y12
+	VANDPS       (R10)(R11*1), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y5
-	VANDPS       (BX)(SI*2), Y10, Y12
+	VANDPS       (R10)(R11*2), Y10, Y12
 	VFMADD231PS  Y12, Y11, Y7
-	VANDPS       (DI)(SI*2), Y10, Y10
+	VANDPS       (R12)(R11*2), Y10, Y10
 	VFMADD231PS  Y10, Y11, Y9
 
 reduce:
@@ -4160,57 +6271,61 @@ reduce:
 	VPERM2F128   $0x20, Y2, Y5, Y3
 	VPERM2F128   $0x31, Y2, Y5, Y2
 	VADDPS       Y3, Y2, Y3
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), SI
-	MOVQ         AX, BX
-	SUBQ         CX, SI
-	CMPQ         SI, $0x02
-	JLT          part
-	VMOVLPS      X3, (BX)
-	VMOVHPS      X3, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X3, (R9)
+	VMOVHPS      X3, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
-	VMOVLPS      X2, (BX)
-	VMOVHPS      X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVLPS      X2, (R9)
+	VMOVHPS      X2, (R9)(SI*1)
 	JMP          stored
 
-part:
-	VMOVSS       X3, (BX)
-	VEXTRACTPS   $0x02, X3, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+one:
+	VMOVSS       X3, (R9)
+	VEXTRACTPS   $0x02, X3, (R9)(SI*1)
+	LEAQ         (R9)(SI*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
-	VMOVSS       X2, (BX)
-	VEXTRACTPS   $0x02, X2, (BX)(DX*1)
-	LEAQ         (BX)(DX*2), BX
+	VMOVSS       X2, (R9)
+	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead42done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead84done
 
-ahead42row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead84:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead84same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead84row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead84done
 
-ahead42line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead42line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead42row
+ahead84row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead42done:
+ahead84same:
+	DECQ AX
+	JNZ  ahead84
+
+ahead84done:
 	VZEROUPPER
 	RET

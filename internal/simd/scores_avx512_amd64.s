@@ -5,1152 +5,659 @@
 #include "textflag.h"
 
 // func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead1done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead1done
+
+ahead1:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead1same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead1row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead1done
 
 ahead1row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead1line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead1line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead1row
+ahead1same:
+	DECQ SI
+	JNZ  ahead1
 
 ahead1done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset2
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VMOVUPS     (R8)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z1
-	VMOVUPS     (R9)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z2
-	VMOVUPS     (R10)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z3
-	VMOVUPS     (R11)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z4
-	VMOVUPS     (R12)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z5
-	VMOVUPS     (R13)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z6
-	VMOVUPS     (R14)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z7
-	VMOVUPS     (DX)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z8
-	ADDQ        $+64, BX
+offset2:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset3
+	MOVQ (R10)(R11*8), AX
+
+offset3:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VMOVUPS     (SI), Z3
+	VMOVUPS     64(SI), Z4
+	VMOVUPS     128(SI), Z5
+	VMOVUPS     192(SI), Z6
+	VMOVUPS     256(SI), Z7
+	VMOVUPS     320(SI), Z8
+	VMOVUPS     384(SI), Z9
+	VMOVUPS     448(SI), Z10
+	VMOVUPS     (R9), Z11
+	VMOVUPS     64(R9), Z12
+	VMOVUPS     128(R9), Z13
+	VMOVUPS     192(R9), Z14
+	VMOVUPS     256(R9), Z15
+	VMOVUPS     320(R9), Z16
+	VMOVUPS     384(R9), Z17
+	VMOVUPS     448(R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z3, Z1
+	VFMADD231PS Z19, Z11, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z12, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z13, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z14, Z2
+	VMOVUPS     256(R10), Z3
+	VFMADD231PS Z3, Z7, Z1
+	VFMADD231PS Z3, Z15, Z2
+	VMOVUPS     320(R10), Z3
+	VFMADD231PS Z3, Z8, Z1
+	VFMADD231PS Z3, Z16, Z2
+	VMOVUPS     384(R10), Z3
+	VFMADD231PS Z3, Z9, Z1
+	VFMADD231PS Z3, Z17, Z2
+	VMOVUPS     448(R10), Z3
+	VFMADD231PS Z3, Z10, Z1
+	VFMADD231PS Z3, Z18, Z2
+	ADDQ        $+512, R10
+	ADDQ        $+512, SI
+	ADDQ        $+512, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z3
+	VMOVUPS     64(SI), Z4
+	VMOVUPS     128(SI), Z5
+	VMOVUPS     192(SI), Z6
+	VMOVUPS     (R9), Z7
+	VMOVUPS     64(R9), Z8
+	VMOVUPS     128(R9), Z9
+	VMOVUPS     192(R9), Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z3, Z1
+	VFMADD231PS Z11, Z7, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z8, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z9, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z10, Z2
+	ADDQ        $+256, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z3
+	VMOVUPS     (R9), Z4
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z5, Z3, Z1
+	VFMADD231PS Z5, Z4, Z2
+	ADDQ        $+64, R10
 	ADDQ        $+64, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+64, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VMOVUPS.Z   (R8)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z1
-	VMOVUPS.Z   (R9)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z2
-	VMOVUPS.Z   (R10)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z3
-	VMOVUPS.Z   (R11)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z4
-	VMOVUPS.Z   (R12)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z5
-	VMOVUPS.Z   (R13)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z6
-	VMOVUPS.Z   (R14)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z7
-	VMOVUPS.Z   (DX)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z8
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VMOVUPS.Z   (SI), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VMOVUPS.Z   (R9), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
 
 reduce:
-	VUNPCKLPS  Z2, Z1, Z9
+	VUNPCKLPS  Z2, Z1, Z3
 	VUNPCKHPS  Z2, Z1, Z1
-	VADDPS     Z9, Z1, Z9
-	VUNPCKLPS  Z4, Z3, Z1
-	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z3, Z1, Z3
+	VUNPCKLPD  Z3, Z3, Z1
+	VUNPCKHPD  Z3, Z3, Z2
 	VADDPS     Z1, Z2, Z1
-	VUNPCKLPS  Z6, Z5, Z2
-	VUNPCKHPS  Z6, Z5, Z3
-	VADDPS     Z2, Z3, Z2
-	VUNPCKLPS  Z8, Z7, Z3
-	VUNPCKHPS  Z8, Z7, Z4
-	VADDPS     Z3, Z4, Z3
-	VUNPCKLPD  Z1, Z9, Z4
-	VUNPCKHPD  Z1, Z9, Z1
-	VADDPS     Z4, Z1, Z4
-	VUNPCKLPD  Z3, Z2, Z1
-	VUNPCKHPD  Z3, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	VSHUFF32X4 $0x44, Z1, Z4, Z2
-	VSHUFF32X4 $0xee, Z1, Z4, Z1
+	VSHUFF32X4 $0x44, Z1, Z1, Z2
+	VSHUFF32X4 $0xee, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (SI)
 	JMP        stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y1, K2, (DX)
+one:
+	VMOVSS X1, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead2done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead4done
 
-ahead2row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead2line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead2line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead2row
-
-ahead2done:
-	VZEROUPPER
-	RET
-
-// func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead3done
-
-ahead3row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead3line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead3line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead3row
-
-ahead3done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
-
-dims:
-	VMOVUPS     (R8)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z9
-	VMOVUPS     (R9)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z10
-	VMOVUPS     (R10)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z11
-	VMOVUPS     (R11)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z12
-	VMOVUPS     (R12)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z5
-	VFMADD231PS (BX)(SI*1), Z17, Z13
-	VMOVUPS     (R13)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z6
-	VFMADD231PS (BX)(SI*1), Z17, Z14
-	VMOVUPS     (R14)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z7
-	VFMADD231PS (BX)(SI*1), Z17, Z15
-	VMOVUPS     (DX)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z8
-	VFMADD231PS (BX)(SI*1), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	DECQ        R15
-	JNZ         dims
-
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VMOVUPS.Z   (R8)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (R9)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (R10)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (R11)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (R12)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (R13)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (R14)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VMOVUPS.Z   (DX)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
-
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, (BX)
-	JMP           stored
-
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, K2, (BX)
-
-stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead4done
+ahead4:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead4same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead4row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead4done
 
 ahead4row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead4line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead4line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead4row
+ahead4same:
+	DECQ AX
+	JNZ  ahead4
 
 ahead4done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $0-88
+// func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead5done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead5done
+
+ahead5:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead5same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead5row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead5line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead5line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead5row
+ahead5same:
+	DECQ SI
+	JNZ  ahead5
 
 ahead5done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset6
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VMOVUPS     (R8)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z5
-	VFMADD231PS (BX)(SI*2), Z17, Z9
-	VFMADD231PS (DI)(SI*2), Z17, Z13
-	VMOVUPS     (R9)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z6
-	VFMADD231PS (BX)(SI*2), Z17, Z10
-	VFMADD231PS (DI)(SI*2), Z17, Z14
-	VMOVUPS     (R10)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z7
-	VFMADD231PS (BX)(SI*2), Z17, Z11
-	VFMADD231PS (DI)(SI*2), Z17, Z15
-	VMOVUPS     (DX)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z8
-	VFMADD231PS (BX)(SI*2), Z17, Z12
-	VFMADD231PS (DI)(SI*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+64, R11
-	DECQ        R12
-	JNZ         dims
+offset6:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset7
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VMOVUPS.Z   (R8)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (R9)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (R10)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VMOVUPS.Z   (DX)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+offset7:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
 
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, (BX)
-	JMP           stored
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VMOVUPS     (SI), Z5
+	VMOVUPS     64(SI), Z6
+	VMOVUPS     128(SI), Z7
+	VMOVUPS     192(SI), Z8
+	VMOVUPS     256(SI), Z9
+	VMOVUPS     320(SI), Z10
+	VMOVUPS     384(SI), Z11
+	VMOVUPS     448(SI), Z12
+	VMOVUPS     (R9), Z13
+	VMOVUPS     64(R9), Z14
+	VMOVUPS     128(R9), Z15
+	VMOVUPS     192(R9), Z16
+	VMOVUPS     256(R9), Z17
+	VMOVUPS     320(R9), Z18
+	VMOVUPS     384(R9), Z19
+	VMOVUPS     448(R9), Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z1
+	VFMADD231PS Z21, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z1
+	VFMADD231PS Z5, Z17, Z2
+	VMOVUPS     256(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VMOVUPS     320(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z1
+	VFMADD231PS Z5, Z19, Z2
+	VMOVUPS     384(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z1
+	VFMADD231PS Z5, Z20, Z2
+	VMOVUPS     448(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+512, SI
+	ADDQ        $+512, R9
+	SUBQ        $+128, R12
+	JMP         width8
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, K2, (BX)
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z5
+	VMOVUPS     64(SI), Z6
+	VMOVUPS     128(SI), Z7
+	VMOVUPS     192(SI), Z8
+	VMOVUPS     (R9), Z9
+	VMOVUPS     64(R9), Z10
+	VMOVUPS     128(R9), Z11
+	VMOVUPS     192(R9), Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z1
+	VFMADD231PS Z13, Z9, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z10, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z12, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R12
 
-stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead6done
-
-ahead6row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead6line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead6line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead6row
-
-ahead6done:
-	VZEROUPPER
-	RET
-
-// func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead7done
-
-ahead7row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead7line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead7line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead7row
-
-ahead7done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
-
-dims:
-	VMOVUPS     (R8)(R10*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z3
-	VFMADD231PS (BX)(SI*2), Z17, Z5
-	VFMADD231PS (DI)(SI*2), Z17, Z7
-	VFMADD231PS (BX)(SI*4), Z17, Z9
-	VFMADD231PS (DI)(SI*4), Z17, Z11
-	VFMADD231PS (BX)(R9*2), Z17, Z13
-	VFMADD231PS (DI)(R9*2), Z17, Z15
-	VMOVUPS     (DX)(R10*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z4
-	VFMADD231PS (BX)(SI*2), Z17, Z6
-	VFMADD231PS (DI)(SI*2), Z17, Z8
-	VFMADD231PS (BX)(SI*4), Z17, Z10
-	VFMADD231PS (DI)(SI*4), Z17, Z12
-	VFMADD231PS (BX)(R9*2), Z17, Z14
-	VFMADD231PS (DI)(R9*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z5
+	VMOVUPS     (R9), Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z1
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS     (R10)(R11*1), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	DECQ        R11
-	JNZ         dims
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R12
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VMOVUPS.Z   (R8)(R10*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VMOVUPS.Z   (DX)(R10*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VMOVUPS.Z   (SI), K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VMOVUPS.Z   (R9), K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	JMP           stored
+	VUNPCKLPS  Z2, Z1, Z5
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z5, Z1, Z5
+	VUNPCKLPS  Z4, Z3, Z1
+	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VUNPCKLPD  Z1, Z5, Z2
+	VUNPCKHPD  Z1, Z5, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x44, Z2, Z2, Z1
+	VSHUFF32X4 $0xee, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x88, Z1, Z1, Z2
+	VSHUFF32X4 $0xdd, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
+	JMP        stored
 
-part:
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead8done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead8done
+
+ahead8:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead8same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead8row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead8done
 
 ahead8row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead8line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead8line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead8row
+ahead8same:
+	DECQ AX
+	JNZ  ahead8
 
 ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $0-88
+// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead9done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead9done
+
+ahead9:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead9same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead9row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead9done
 
 ahead9row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead9line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead9line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead9row
+ahead9same:
+	DECQ SI
+	JNZ  ahead9
 
 ahead9done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -1159,331 +666,282 @@ ahead9done:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset10
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VCVTPH2PS   (R8)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z1
-	VCVTPH2PS   (R9)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z2
-	VCVTPH2PS   (R10)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z3
-	VCVTPH2PS   (R11)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z4
-	VCVTPH2PS   (R12)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z5
-	VCVTPH2PS   (R13)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z6
-	VCVTPH2PS   (R14)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z7
-	VCVTPH2PS   (DX)(SI*1), Z9
-	VFMADD231PS (BX), Z9, Z8
-	ADDQ        $+64, BX
-	ADDQ        $+32, SI
-	DECQ        DI
-	JNZ         dims
+offset10:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset11
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset11:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VMOVUPS     (SI), Z9
+	VMOVUPS     64(SI), Z10
+	VMOVUPS     128(SI), Z11
+	VMOVUPS     192(SI), Z12
+	VMOVUPS     256(SI), Z13
+	VMOVUPS     320(SI), Z14
+	VMOVUPS     384(SI), Z15
+	VMOVUPS     448(SI), Z16
+	VMOVUPS     (R9), Z17
+	VMOVUPS     64(R9), Z18
+	VMOVUPS     128(R9), Z19
+	VMOVUPS     192(R9), Z20
+	VMOVUPS     256(R9), Z21
+	VMOVUPS     320(R9), Z22
+	VMOVUPS     384(R9), Z23
+	VMOVUPS     448(R9), Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z9, Z1
+	VFMADD231PS Z25, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z9, Z3
+	VFMADD231PS Z25, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z5
+	VFMADD231PS Z25, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z7
+	VFMADD231PS Z25, Z17, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z18, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z19, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z20, Z8
+	VMOVUPS     256(R10), Z9
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z9, Z21, Z2
+	VMOVUPS     256(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z13, Z3
+	VFMADD231PS Z9, Z21, Z4
+	VMOVUPS     256(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z9, Z21, Z6
+	VMOVUPS     256(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z7
+	VFMADD231PS Z9, Z21, Z8
+	VMOVUPS     320(R10), Z9
+	VFMADD231PS Z9, Z14, Z1
+	VFMADD231PS Z9, Z22, Z2
+	VMOVUPS     320(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z14, Z3
+	VFMADD231PS Z9, Z22, Z4
+	VMOVUPS     320(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z5
+	VFMADD231PS Z9, Z22, Z6
+	VMOVUPS     320(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z7
+	VFMADD231PS Z9, Z22, Z8
+	VMOVUPS     384(R10), Z9
+	VFMADD231PS Z9, Z15, Z1
+	VFMADD231PS Z9, Z23, Z2
+	VMOVUPS     384(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z15, Z3
+	VFMADD231PS Z9, Z23, Z4
+	VMOVUPS     384(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z5
+	VFMADD231PS Z9, Z23, Z6
+	VMOVUPS     384(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z7
+	VFMADD231PS Z9, Z23, Z8
+	VMOVUPS     448(R10), Z9
+	VFMADD231PS Z9, Z16, Z1
+	VFMADD231PS Z9, Z24, Z2
+	VMOVUPS     448(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z16, Z3
+	VFMADD231PS Z9, Z24, Z4
+	VMOVUPS     448(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z5
+	VFMADD231PS Z9, Z24, Z6
+	VMOVUPS     448(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z7
+	VFMADD231PS Z9, Z24, Z8
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+512, SI
+	ADDQ        $+512, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z9
+	VMOVUPS     64(SI), Z10
+	VMOVUPS     128(SI), Z11
+	VMOVUPS     192(SI), Z12
+	VMOVUPS     (R9), Z13
+	VMOVUPS     64(R9), Z14
+	VMOVUPS     128(R9), Z15
+	VMOVUPS     192(R9), Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z9, Z1
+	VFMADD231PS Z17, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z9, Z3
+	VFMADD231PS Z17, Z13, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z5
+	VFMADD231PS Z17, Z13, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z7
+	VFMADD231PS Z17, Z13, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z14, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z14, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z14, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z15, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z15, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z15, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z16, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z16, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z16, Z8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z9
+	VMOVUPS     (R9), Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z9, Z1
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS     (R10)(R11*1), Z11
+	VFMADD231PS Z11, Z9, Z3
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS     (R10)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z5
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS     (R12)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z7
+	VFMADD231PS Z11, Z10, Z8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	VCVTPH2PS.Z (R8)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VMOVUPS.Z   (SI), K1, Z9
+	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z10, Z9, Z1
-	VCVTPH2PS.Z (R9)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z2
-	VCVTPH2PS.Z (R10)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
 	VFMADD231PS Z10, Z9, Z3
-	VCVTPH2PS.Z (R11)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z4
-	VCVTPH2PS.Z (R12)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
 	VFMADD231PS Z10, Z9, Z5
-	VCVTPH2PS.Z (R13)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z6
-	VCVTPH2PS.Z (R14)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
 	VFMADD231PS Z10, Z9, Z7
-	VCVTPH2PS.Z (DX)(SI*1), K1, Z9
-	VMOVUPS.Z   (BX), K1, Z10
+	VMOVUPS.Z   (R9), K1, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
 	VFMADD231PS Z10, Z9, Z8
 
 reduce:
-	VUNPCKLPS  Z2, Z1, Z9
-	VUNPCKHPS  Z2, Z1, Z1
-	VADDPS     Z9, Z1, Z9
-	VUNPCKLPS  Z4, Z3, Z1
-	VUNPCKHPS  Z4, Z3, Z2
-	VADDPS     Z1, Z2, Z1
-	VUNPCKLPS  Z6, Z5, Z2
-	VUNPCKHPS  Z6, Z5, Z3
-	VADDPS     Z2, Z3, Z2
-	VUNPCKLPS  Z8, Z7, Z3
-	VUNPCKHPS  Z8, Z7, Z4
-	VADDPS     Z3, Z4, Z3
-	VUNPCKLPD  Z1, Z9, Z4
-	VUNPCKHPD  Z1, Z9, Z1
-	VADDPS     Z4, Z1, Z4
-	VUNPCKLPD  Z3, Z2, Z1
-	VUNPCKHPD  Z3, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	VSHUFF32X4 $0x44, Z1, Z4, Z2
-	VSHUFF32X4 $0xee, Z1, Z4, Z1
-	VADDPS     Z2, Z1, Z2
-	VSHUFF32X4 $0x88, Z2, Z2, Z1
-	VSHUFF32X4 $0xdd, Z2, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y1, (DX)
-	JMP        stored
-
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y1, K2, (DX)
-
-stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead10done
-
-ahead10row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead10line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead10line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead10row
-
-ahead10done:
-	VZEROUPPER
-	RET
-
-// func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead11done
-
-ahead11row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead11line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead11line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead11row
-
-ahead11done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
-
-dims:
-	VCVTPH2PS   (R8)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z9
-	VCVTPH2PS   (R9)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z10
-	VCVTPH2PS   (R10)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z11
-	VCVTPH2PS   (R11)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z12
-	VCVTPH2PS   (R12)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z5
-	VFMADD231PS (BX)(SI*1), Z17, Z13
-	VCVTPH2PS   (R13)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z6
-	VFMADD231PS (BX)(SI*1), Z17, Z14
-	VCVTPH2PS   (R14)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z7
-	VFMADD231PS (BX)(SI*1), Z17, Z15
-	VCVTPH2PS   (DX)(DI*1), Z17
-	VFMADD231PS (BX), Z17, Z8
-	VFMADD231PS (BX)(SI*1), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+32, DI
-	DECQ        R15
-	JNZ         dims
-
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VCVTPH2PS.Z (R8)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VCVTPH2PS.Z (R9)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VCVTPH2PS.Z (R10)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VCVTPH2PS.Z (R11)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VCVTPH2PS.Z (R12)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VCVTPH2PS.Z (R13)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VCVTPH2PS.Z (R14)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VCVTPH2PS.Z (DX)(DI*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
-
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
+	VUNPCKLPS     Z2, Z1, Z9
 	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
+	VADDPS        Z9, Z1, Z9
 	VUNPCKLPS     Z4, Z3, Z1
 	VUNPCKHPS     Z4, Z3, Z2
 	VADDPS        Z1, Z2, Z1
@@ -1493,163 +951,143 @@ reduce:
 	VUNPCKLPS     Z8, Z7, Z3
 	VUNPCKHPS     Z8, Z7, Z4
 	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
+	VUNPCKLPD     Z1, Z9, Z4
+	VUNPCKHPD     Z1, Z9, Z1
+	VADDPS        Z4, Z1, Z4
 	VUNPCKLPD     Z3, Z2, Z1
 	VUNPCKHPD     Z3, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VSHUFF32X4    $0x44, Z1, Z4, Z2
+	VSHUFF32X4    $0xee, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, (BX)
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, K2, (BX)
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead12done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead12done
+
+ahead12:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead12same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead12row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead12line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead12line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead12row
+ahead12same:
+	DECQ AX
+	JNZ  ahead12
 
 ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $0-88
+// func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead13done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead13done
+
+ahead13:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead13same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead13row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead13done
 
 ahead13row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead13line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead13line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead13row
+ahead13same:
+	DECQ SI
+	JNZ  ahead13
 
 ahead13done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -1666,81 +1104,232 @@ ahead13done:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset14
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VCVTPH2PS   (R8)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z5
-	VFMADD231PS (BX)(SI*2), Z17, Z9
-	VFMADD231PS (DI)(SI*2), Z17, Z13
-	VCVTPH2PS   (R9)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z6
-	VFMADD231PS (BX)(SI*2), Z17, Z10
-	VFMADD231PS (DI)(SI*2), Z17, Z14
-	VCVTPH2PS   (R10)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z7
-	VFMADD231PS (BX)(SI*2), Z17, Z11
-	VFMADD231PS (DI)(SI*2), Z17, Z15
-	VCVTPH2PS   (DX)(R11*1), Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z8
-	VFMADD231PS (BX)(SI*2), Z17, Z12
-	VFMADD231PS (DI)(SI*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+32, R11
-	DECQ        R12
-	JNZ         dims
+offset14:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset15
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset15:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z17
+	VMOVUPS     64(SI), Z18
+	VMOVUPS     128(SI), Z19
+	VMOVUPS     192(SI), Z20
+	VMOVUPS     (R9), Z21
+	VMOVUPS     64(R9), Z22
+	VMOVUPS     128(R9), Z23
+	VMOVUPS     192(R9), Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z17, Z1
+	VFMADD231PS Z25, Z21, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z17, Z3
+	VFMADD231PS Z25, Z21, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z5
+	VFMADD231PS Z25, Z21, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z7
+	VFMADD231PS Z25, Z21, Z8
+	VMOVUPS     (R10)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z9
+	VFMADD231PS Z25, Z21, Z10
+	VMOVUPS     (R12)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z11
+	VFMADD231PS Z25, Z21, Z12
+	VMOVUPS     (R10)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z13
+	VFMADD231PS Z25, Z21, Z14
+	VMOVUPS     (R12)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z15
+	VFMADD231PS Z25, Z21, Z16
+	VMOVUPS     64(R10), Z17
+	VFMADD231PS Z17, Z18, Z1
+	VFMADD231PS Z17, Z22, Z2
+	VMOVUPS     64(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z18, Z3
+	VFMADD231PS Z17, Z22, Z4
+	VMOVUPS     64(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z5
+	VFMADD231PS Z17, Z22, Z6
+	VMOVUPS     64(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z7
+	VFMADD231PS Z17, Z22, Z8
+	VMOVUPS     64(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z9
+	VFMADD231PS Z17, Z22, Z10
+	VMOVUPS     64(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z11
+	VFMADD231PS Z17, Z22, Z12
+	VMOVUPS     64(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z13
+	VFMADD231PS Z17, Z22, Z14
+	VMOVUPS     64(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z15
+	VFMADD231PS Z17, Z22, Z16
+	VMOVUPS     128(R10), Z17
+	VFMADD231PS Z17, Z19, Z1
+	VFMADD231PS Z17, Z23, Z2
+	VMOVUPS     128(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z19, Z3
+	VFMADD231PS Z17, Z23, Z4
+	VMOVUPS     128(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z5
+	VFMADD231PS Z17, Z23, Z6
+	VMOVUPS     128(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z7
+	VFMADD231PS Z17, Z23, Z8
+	VMOVUPS     128(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z9
+	VFMADD231PS Z17, Z23, Z10
+	VMOVUPS     128(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z11
+	VFMADD231PS Z17, Z23, Z12
+	VMOVUPS     128(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z13
+	VFMADD231PS Z17, Z23, Z14
+	VMOVUPS     128(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z15
+	VFMADD231PS Z17, Z23, Z16
+	VMOVUPS     192(R10), Z17
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z17, Z24, Z2
+	VMOVUPS     192(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z20, Z3
+	VFMADD231PS Z17, Z24, Z4
+	VMOVUPS     192(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z5
+	VFMADD231PS Z17, Z24, Z6
+	VMOVUPS     192(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z7
+	VFMADD231PS Z17, Z24, Z8
+	VMOVUPS     192(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z17, Z24, Z10
+	VMOVUPS     192(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z11
+	VFMADD231PS Z17, Z24, Z12
+	VMOVUPS     192(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z13
+	VFMADD231PS Z17, Z24, Z14
+	VMOVUPS     192(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z15
+	VFMADD231PS Z17, Z24, Z16
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z17
+	VMOVUPS     (R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z17, Z1
+	VFMADD231PS Z19, Z18, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z17, Z3
+	VFMADD231PS Z19, Z18, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z5
+	VFMADD231PS Z19, Z18, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z7
+	VFMADD231PS Z19, Z18, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z9
+	VFMADD231PS Z19, Z18, Z10
+	VMOVUPS     (R12)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z11
+	VFMADD231PS Z19, Z18, Z12
+	VMOVUPS     (R10)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z13
+	VFMADD231PS Z19, Z18, Z14
+	VMOVUPS     (R12)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z15
+	VFMADD231PS Z19, Z18, Z16
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
 	JZ          reduce
-	VCVTPH2PS.Z (R8)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VMOVUPS.Z   (SI), K1, Z17
+	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VCVTPH2PS.Z (R9)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VCVTPH2PS.Z (R10)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z13
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z15
-	VCVTPH2PS.Z (DX)(R11*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R9), K1, Z17
+	VMOVUPS.Z   (R10), K1, Z18
+	VFMADD231PS Z18, Z17, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z14
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z16
 
 reduce:
@@ -1789,1722 +1378,3430 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, (BX)
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, K2, (BX)
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead14done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead16done
 
-ahead14row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead14line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead14line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead14row
-
-ahead14done:
-	VZEROUPPER
-	RET
-
-// func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead15done
-
-ahead15row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead15line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead15line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead15row
-
-ahead15done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
-
-dims:
-	VCVTPH2PS   (R8)(R10*1), Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z3
-	VFMADD231PS (BX)(SI*2), Z17, Z5
-	VFMADD231PS (DI)(SI*2), Z17, Z7
-	VFMADD231PS (BX)(SI*4), Z17, Z9
-	VFMADD231PS (DI)(SI*4), Z17, Z11
-	VFMADD231PS (BX)(R9*2), Z17, Z13
-	VFMADD231PS (DI)(R9*2), Z17, Z15
-	VCVTPH2PS   (DX)(R10*1), Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z4
-	VFMADD231PS (BX)(SI*2), Z17, Z6
-	VFMADD231PS (DI)(SI*2), Z17, Z8
-	VFMADD231PS (BX)(SI*4), Z17, Z10
-	VFMADD231PS (DI)(SI*4), Z17, Z12
-	VFMADD231PS (BX)(R9*2), Z17, Z14
-	VFMADD231PS (DI)(R9*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+32, R10
-	DECQ        R11
-	JNZ         dims
-
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VCVTPH2PS.Z (R8)(R10*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VCVTPH2PS.Z (DX)(R10*1), K1, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
-
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	JMP           stored
-
-part:
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-
-stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead16done
+ahead16:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead16same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead16row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead16done
 
 ahead16row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead16line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead16line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead16row
+ahead16same:
+	DECQ AX
+	JNZ  ahead16
 
 ahead16done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $0-88
+// func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead17done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead17done
+
+ahead17:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead17same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead17row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead17done
 
 ahead17row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead17line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead17line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead17row
+ahead17same:
+	DECQ SI
+	JNZ  ahead17
 
 ahead17done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset18
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXWD   (R8)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z1
-	VPMOVZXWD   (R9)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z2
-	VPMOVZXWD   (R10)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z3
-	VPMOVZXWD   (R11)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z4
-	VPMOVZXWD   (R12)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z5
-	VPMOVZXWD   (R13)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z6
-	VPMOVZXWD   (R14)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z7
-	VPMOVZXWD   (DX)(SI*1), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VFMADD231PS (BX), Z9, Z8
-	ADDQ        $+64, BX
+offset18:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset19
+	MOVQ (R10)(R11*8), AX
+
+offset19:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VCVTPH2PS   (SI), Z3
+	VCVTPH2PS   32(SI), Z4
+	VCVTPH2PS   64(SI), Z5
+	VCVTPH2PS   96(SI), Z6
+	VCVTPH2PS   128(SI), Z7
+	VCVTPH2PS   160(SI), Z8
+	VCVTPH2PS   192(SI), Z9
+	VCVTPH2PS   224(SI), Z10
+	VCVTPH2PS   (R9), Z11
+	VCVTPH2PS   32(R9), Z12
+	VCVTPH2PS   64(R9), Z13
+	VCVTPH2PS   96(R9), Z14
+	VCVTPH2PS   128(R9), Z15
+	VCVTPH2PS   160(R9), Z16
+	VCVTPH2PS   192(R9), Z17
+	VCVTPH2PS   224(R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z3, Z1
+	VFMADD231PS Z19, Z11, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z12, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z13, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z14, Z2
+	VMOVUPS     256(R10), Z3
+	VFMADD231PS Z3, Z7, Z1
+	VFMADD231PS Z3, Z15, Z2
+	VMOVUPS     320(R10), Z3
+	VFMADD231PS Z3, Z8, Z1
+	VFMADD231PS Z3, Z16, Z2
+	VMOVUPS     384(R10), Z3
+	VFMADD231PS Z3, Z9, Z1
+	VFMADD231PS Z3, Z17, Z2
+	VMOVUPS     448(R10), Z3
+	VFMADD231PS Z3, Z10, Z1
+	VFMADD231PS Z3, Z18, Z2
+	ADDQ        $+512, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z3
+	VCVTPH2PS   32(SI), Z4
+	VCVTPH2PS   64(SI), Z5
+	VCVTPH2PS   96(SI), Z6
+	VCVTPH2PS   (R9), Z7
+	VCVTPH2PS   32(R9), Z8
+	VCVTPH2PS   64(R9), Z9
+	VCVTPH2PS   96(R9), Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z3, Z1
+	VFMADD231PS Z11, Z7, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z8, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z9, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z10, Z2
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z3
+	VCVTPH2PS   (R9), Z4
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z5, Z3, Z1
+	VFMADD231PS Z5, Z4, Z2
+	ADDQ        $+64, R10
 	ADDQ        $+32, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+32, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VPMOVZXWD.Z (R8)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z1
-	VPMOVZXWD.Z (R9)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z2
-	VPMOVZXWD.Z (R10)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z3
-	VPMOVZXWD.Z (R11)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z4
-	VPMOVZXWD.Z (R12)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z5
-	VPMOVZXWD.Z (R13)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z6
-	VPMOVZXWD.Z (R14)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z7
-	VPMOVZXWD.Z (DX)(SI*1), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z8
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VCVTPH2PS.Z (SI), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VCVTPH2PS.Z (R9), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
 
 reduce:
-	VUNPCKLPS  Z2, Z1, Z9
+	VUNPCKLPS  Z2, Z1, Z3
 	VUNPCKHPS  Z2, Z1, Z1
-	VADDPS     Z9, Z1, Z9
-	VUNPCKLPS  Z4, Z3, Z1
-	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z3, Z1, Z3
+	VUNPCKLPD  Z3, Z3, Z1
+	VUNPCKHPD  Z3, Z3, Z2
 	VADDPS     Z1, Z2, Z1
-	VUNPCKLPS  Z6, Z5, Z2
-	VUNPCKHPS  Z6, Z5, Z3
-	VADDPS     Z2, Z3, Z2
-	VUNPCKLPS  Z8, Z7, Z3
-	VUNPCKHPS  Z8, Z7, Z4
-	VADDPS     Z3, Z4, Z3
-	VUNPCKLPD  Z1, Z9, Z4
-	VUNPCKHPD  Z1, Z9, Z1
-	VADDPS     Z4, Z1, Z4
-	VUNPCKLPD  Z3, Z2, Z1
-	VUNPCKHPD  Z3, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	VSHUFF32X4 $0x44, Z1, Z4, Z2
-	VSHUFF32X4 $0xee, Z1, Z4, Z1
+	VSHUFF32X4 $0x44, Z1, Z1, Z2
+	VSHUFF32X4 $0xee, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (SI)
 	JMP        stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y1, K2, (DX)
+one:
+	VMOVSS X1, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead18done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead20done
 
-ahead18row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead18line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead18line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead18row
-
-ahead18done:
-	VZEROUPPER
-	RET
-
-// func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead19done
-
-ahead19row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead19line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead19line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead19row
-
-ahead19done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
-
-dims:
-	VPMOVZXWD   (R8)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z9
-	VPMOVZXWD   (R9)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z10
-	VPMOVZXWD   (R10)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z11
-	VPMOVZXWD   (R11)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z12
-	VPMOVZXWD   (R12)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z5
-	VFMADD231PS (BX)(SI*1), Z17, Z13
-	VPMOVZXWD   (R13)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z6
-	VFMADD231PS (BX)(SI*1), Z17, Z14
-	VPMOVZXWD   (R14)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z7
-	VFMADD231PS (BX)(SI*1), Z17, Z15
-	VPMOVZXWD   (DX)(DI*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z8
-	VFMADD231PS (BX)(SI*1), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+32, DI
-	DECQ        R15
-	JNZ         dims
-
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VPMOVZXWD.Z (R8)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VPMOVZXWD.Z (R9)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VPMOVZXWD.Z (R10)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VPMOVZXWD.Z (R11)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VPMOVZXWD.Z (R12)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVZXWD.Z (R13)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVZXWD.Z (R14)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXWD.Z (DX)(DI*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
-
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, (BX)
-	JMP           stored
-
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, K2, (BX)
-
-stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead20done
+ahead20:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead20same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead20row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead20done
 
 ahead20row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead20line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead20line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead20row
+ahead20same:
+	DECQ AX
+	JNZ  ahead20
 
 ahead20done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $0-88
+// func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead21done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead21done
+
+ahead21:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead21same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead21row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead21done
 
 ahead21row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead21line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead21line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead21row
+ahead21same:
+	DECQ SI
+	JNZ  ahead21
 
 ahead21done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset22
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXWD   (R8)(R11*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z5
-	VFMADD231PS (BX)(SI*2), Z17, Z9
-	VFMADD231PS (DI)(SI*2), Z17, Z13
-	VPMOVZXWD   (R9)(R11*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z6
-	VFMADD231PS (BX)(SI*2), Z17, Z10
-	VFMADD231PS (DI)(SI*2), Z17, Z14
-	VPMOVZXWD   (R10)(R11*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z7
-	VFMADD231PS (BX)(SI*2), Z17, Z11
-	VFMADD231PS (DI)(SI*2), Z17, Z15
-	VPMOVZXWD   (DX)(R11*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z8
-	VFMADD231PS (BX)(SI*2), Z17, Z12
-	VFMADD231PS (DI)(SI*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+32, R11
-	DECQ        R12
-	JNZ         dims
+offset22:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset23
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset23:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VCVTPH2PS   (SI), Z5
+	VCVTPH2PS   32(SI), Z6
+	VCVTPH2PS   64(SI), Z7
+	VCVTPH2PS   96(SI), Z8
+	VCVTPH2PS   128(SI), Z9
+	VCVTPH2PS   160(SI), Z10
+	VCVTPH2PS   192(SI), Z11
+	VCVTPH2PS   224(SI), Z12
+	VCVTPH2PS   (R9), Z13
+	VCVTPH2PS   32(R9), Z14
+	VCVTPH2PS   64(R9), Z15
+	VCVTPH2PS   96(R9), Z16
+	VCVTPH2PS   128(R9), Z17
+	VCVTPH2PS   160(R9), Z18
+	VCVTPH2PS   192(R9), Z19
+	VCVTPH2PS   224(R9), Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z1
+	VFMADD231PS Z21, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z1
+	VFMADD231PS Z5, Z17, Z2
+	VMOVUPS     256(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VMOVUPS     320(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z1
+	VFMADD231PS Z5, Z19, Z2
+	VMOVUPS     384(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z1
+	VFMADD231PS Z5, Z20, Z2
+	VMOVUPS     448(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z5
+	VCVTPH2PS   32(SI), Z6
+	VCVTPH2PS   64(SI), Z7
+	VCVTPH2PS   96(SI), Z8
+	VCVTPH2PS   (R9), Z9
+	VCVTPH2PS   32(R9), Z10
+	VCVTPH2PS   64(R9), Z11
+	VCVTPH2PS   96(R9), Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z1
+	VFMADD231PS Z13, Z9, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z10, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z12, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z5
+	VCVTPH2PS   (R9), Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z1
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS     (R10)(R11*1), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
+	ADDQ        $+64, R10
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VPMOVZXWD.Z (R8)(R11*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVZXWD.Z (R9)(R11*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVZXWD.Z (R10)(R11*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXWD.Z (DX)(R11*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VCVTPH2PS.Z (SI), K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VCVTPH2PS.Z (R9), K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, (BX)
-	JMP           stored
+	VUNPCKLPS  Z2, Z1, Z5
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z5, Z1, Z5
+	VUNPCKLPS  Z4, Z3, Z1
+	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VUNPCKLPD  Z1, Z5, Z2
+	VUNPCKHPD  Z1, Z5, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x44, Z2, Z2, Z1
+	VSHUFF32X4 $0xee, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x88, Z1, Z1, Z2
+	VSHUFF32X4 $0xdd, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
+	JMP        stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, K2, (BX)
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead22done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead24done
 
-ahead22row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
-
-ahead22line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead22line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead22row
-
-ahead22done:
-	VZEROUPPER
-	RET
-
-// func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $0-88
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
-
-block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead23done
-
-ahead23row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
-
-ahead23line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead23line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead23row
-
-ahead23done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
-
-dims:
-	VPMOVZXWD   (R8)(R10*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z3
-	VFMADD231PS (BX)(SI*2), Z17, Z5
-	VFMADD231PS (DI)(SI*2), Z17, Z7
-	VFMADD231PS (BX)(SI*4), Z17, Z9
-	VFMADD231PS (DI)(SI*4), Z17, Z11
-	VFMADD231PS (BX)(R9*2), Z17, Z13
-	VFMADD231PS (DI)(R9*2), Z17, Z15
-	VPMOVZXWD   (DX)(R10*1), Z17
-	VPSLLD      $0x10, Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z4
-	VFMADD231PS (BX)(SI*2), Z17, Z6
-	VFMADD231PS (DI)(SI*2), Z17, Z8
-	VFMADD231PS (BX)(SI*4), Z17, Z10
-	VFMADD231PS (DI)(SI*4), Z17, Z12
-	VFMADD231PS (BX)(R9*2), Z17, Z14
-	VFMADD231PS (DI)(R9*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+32, R10
-	DECQ        R11
-	JNZ         dims
-
-rest:
-	KORTESTW    K1, K1
-	JZ          reduce
-	VPMOVZXWD.Z (R8)(R10*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXWD.Z (DX)(R10*1), K1, Z17
-	VPSLLD      $0x10, Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
-
-reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	JMP           stored
-
-part:
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
-
-stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead24done
+ahead24:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead24same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead24row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead24done
 
 ahead24row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead24line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead24line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead24row
+ahead24same:
+	DECQ AX
+	JNZ  ahead24
 
 ahead24done:
 	VZEROUPPER
 	RET
 
+// func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead25done
+
+ahead25:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead25same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead25done
+
+ahead25row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead25same:
+	DECQ SI
+	JNZ  ahead25
+
+ahead25done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset26
+	MOVQ    (R10)(R11*8), AX
+
+offset26:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset27
+	MOVQ (R10)(R11*8), AX
+
+offset27:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VCVTPH2PS   (SI), Z9
+	VCVTPH2PS   32(SI), Z10
+	VCVTPH2PS   64(SI), Z11
+	VCVTPH2PS   96(SI), Z12
+	VCVTPH2PS   128(SI), Z13
+	VCVTPH2PS   160(SI), Z14
+	VCVTPH2PS   192(SI), Z15
+	VCVTPH2PS   224(SI), Z16
+	VCVTPH2PS   (R9), Z17
+	VCVTPH2PS   32(R9), Z18
+	VCVTPH2PS   64(R9), Z19
+	VCVTPH2PS   96(R9), Z20
+	VCVTPH2PS   128(R9), Z21
+	VCVTPH2PS   160(R9), Z22
+	VCVTPH2PS   192(R9), Z23
+	VCVTPH2PS   224(R9), Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z9, Z1
+	VFMADD231PS Z25, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z9, Z3
+	VFMADD231PS Z25, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z5
+	VFMADD231PS Z25, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z7
+	VFMADD231PS Z25, Z17, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z18, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z19, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z20, Z8
+	VMOVUPS     256(R10), Z9
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z9, Z21, Z2
+	VMOVUPS     256(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z13, Z3
+	VFMADD231PS Z9, Z21, Z4
+	VMOVUPS     256(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z9, Z21, Z6
+	VMOVUPS     256(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z7
+	VFMADD231PS Z9, Z21, Z8
+	VMOVUPS     320(R10), Z9
+	VFMADD231PS Z9, Z14, Z1
+	VFMADD231PS Z9, Z22, Z2
+	VMOVUPS     320(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z14, Z3
+	VFMADD231PS Z9, Z22, Z4
+	VMOVUPS     320(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z5
+	VFMADD231PS Z9, Z22, Z6
+	VMOVUPS     320(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z7
+	VFMADD231PS Z9, Z22, Z8
+	VMOVUPS     384(R10), Z9
+	VFMADD231PS Z9, Z15, Z1
+	VFMADD231PS Z9, Z23, Z2
+	VMOVUPS     384(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z15, Z3
+	VFMADD231PS Z9, Z23, Z4
+	VMOVUPS     384(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z5
+	VFMADD231PS Z9, Z23, Z6
+	VMOVUPS     384(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z7
+	VFMADD231PS Z9, Z23, Z8
+	VMOVUPS     448(R10), Z9
+	VFMADD231PS Z9, Z16, Z1
+	VFMADD231PS Z9, Z24, Z2
+	VMOVUPS     448(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z16, Z3
+	VFMADD231PS Z9, Z24, Z4
+	VMOVUPS     448(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z5
+	VFMADD231PS Z9, Z24, Z6
+	VMOVUPS     448(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z7
+	VFMADD231PS Z9, Z24, Z8
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z9
+	VCVTPH2PS   32(SI), Z10
+	VCVTPH2PS   64(SI), Z11
+	VCVTPH2PS   96(SI), Z12
+	VCVTPH2PS   (R9), Z13
+	VCVTPH2PS   32(R9), Z14
+	VCVTPH2PS   64(R9), Z15
+	VCVTPH2PS   96(R9), Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z9, Z1
+	VFMADD231PS Z17, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z9, Z3
+	VFMADD231PS Z17, Z13, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z5
+	VFMADD231PS Z17, Z13, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z7
+	VFMADD231PS Z17, Z13, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z14, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z14, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z14, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z15, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z15, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z15, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z16, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z16, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z16, Z8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z9
+	VCVTPH2PS   (R9), Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z9, Z1
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS     (R10)(R11*1), Z11
+	VFMADD231PS Z11, Z9, Z3
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS     (R10)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z5
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS     (R12)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z7
+	VFMADD231PS Z11, Z10, Z8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VCVTPH2PS.Z (SI), K1, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z7
+	VCVTPH2PS.Z (R9), K1, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z8
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z9
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z9, Z1, Z9
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z1, Z9, Z4
+	VUNPCKHPD     Z1, Z9, Z1
+	VADDPS        Z4, Z1, Z4
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z4, Z2
+	VSHUFF32X4    $0xee, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead28done
+
+ahead28:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead28same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead28row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead28done
+
+ahead28row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead28same:
+	DECQ AX
+	JNZ  ahead28
+
+ahead28done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead29done
+
+ahead29:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead29same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead29row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead29done
+
+ahead29row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead29same:
+	DECQ SI
+	JNZ  ahead29
+
+ahead29done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset30
+	MOVQ    (R10)(R11*8), AX
+
+offset30:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset31
+	MOVQ (R10)(R11*8), AX
+
+offset31:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z17
+	VCVTPH2PS   32(SI), Z18
+	VCVTPH2PS   64(SI), Z19
+	VCVTPH2PS   96(SI), Z20
+	VCVTPH2PS   (R9), Z21
+	VCVTPH2PS   32(R9), Z22
+	VCVTPH2PS   64(R9), Z23
+	VCVTPH2PS   96(R9), Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z17, Z1
+	VFMADD231PS Z25, Z21, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z17, Z3
+	VFMADD231PS Z25, Z21, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z5
+	VFMADD231PS Z25, Z21, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z7
+	VFMADD231PS Z25, Z21, Z8
+	VMOVUPS     (R10)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z9
+	VFMADD231PS Z25, Z21, Z10
+	VMOVUPS     (R12)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z11
+	VFMADD231PS Z25, Z21, Z12
+	VMOVUPS     (R10)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z13
+	VFMADD231PS Z25, Z21, Z14
+	VMOVUPS     (R12)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z15
+	VFMADD231PS Z25, Z21, Z16
+	VMOVUPS     64(R10), Z17
+	VFMADD231PS Z17, Z18, Z1
+	VFMADD231PS Z17, Z22, Z2
+	VMOVUPS     64(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z18, Z3
+	VFMADD231PS Z17, Z22, Z4
+	VMOVUPS     64(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z5
+	VFMADD231PS Z17, Z22, Z6
+	VMOVUPS     64(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z7
+	VFMADD231PS Z17, Z22, Z8
+	VMOVUPS     64(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z9
+	VFMADD231PS Z17, Z22, Z10
+	VMOVUPS     64(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z11
+	VFMADD231PS Z17, Z22, Z12
+	VMOVUPS     64(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z13
+	VFMADD231PS Z17, Z22, Z14
+	VMOVUPS     64(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z15
+	VFMADD231PS Z17, Z22, Z16
+	VMOVUPS     128(R10), Z17
+	VFMADD231PS Z17, Z19, Z1
+	VFMADD231PS Z17, Z23, Z2
+	VMOVUPS     128(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z19, Z3
+	VFMADD231PS Z17, Z23, Z4
+	VMOVUPS     128(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z5
+	VFMADD231PS Z17, Z23, Z6
+	VMOVUPS     128(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z7
+	VFMADD231PS Z17, Z23, Z8
+	VMOVUPS     128(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z9
+	VFMADD231PS Z17, Z23, Z10
+	VMOVUPS     128(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z11
+	VFMADD231PS Z17, Z23, Z12
+	VMOVUPS     128(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z13
+	VFMADD231PS Z17, Z23, Z14
+	VMOVUPS     128(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z15
+	VFMADD231PS Z17, Z23, Z16
+	VMOVUPS     192(R10), Z17
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z17, Z24, Z2
+	VMOVUPS     192(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z20, Z3
+	VFMADD231PS Z17, Z24, Z4
+	VMOVUPS     192(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z5
+	VFMADD231PS Z17, Z24, Z6
+	VMOVUPS     192(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z7
+	VFMADD231PS Z17, Z24, Z8
+	VMOVUPS     192(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z17, Z24, Z10
+	VMOVUPS     192(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z11
+	VFMADD231PS Z17, Z24, Z12
+	VMOVUPS     192(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z13
+	VFMADD231PS Z17, Z24, Z14
+	VMOVUPS     192(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z15
+	VFMADD231PS Z17, Z24, Z16
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z17
+	VCVTPH2PS   (R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z17, Z1
+	VFMADD231PS Z19, Z18, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z17, Z3
+	VFMADD231PS Z19, Z18, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z5
+	VFMADD231PS Z19, Z18, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z7
+	VFMADD231PS Z19, Z18, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z9
+	VFMADD231PS Z19, Z18, Z10
+	VMOVUPS     (R12)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z11
+	VFMADD231PS Z19, Z18, Z12
+	VMOVUPS     (R10)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z13
+	VFMADD231PS Z19, Z18, Z14
+	VMOVUPS     (R12)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z15
+	VFMADD231PS Z19, Z18, Z16
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VCVTPH2PS.Z (SI), K1, Z17
+	VMOVUPS.Z   (R10), K1, Z18
+	VFMADD231PS Z18, Z17, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
+	VFMADD231PS Z18, Z17, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z13
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z15
+	VCVTPH2PS.Z (R9), K1, Z17
+	VMOVUPS.Z   (R10), K1, Z18
+	VFMADD231PS Z18, Z17, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
+	VFMADD231PS Z18, Z17, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z14
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z16
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z17
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z17, Z1, Z17
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPS     Z16, Z15, Z7
+	VUNPCKHPS     Z16, Z15, Z8
+	VADDPS        Z7, Z8, Z7
+	VUNPCKLPD     Z1, Z17, Z8
+	VUNPCKHPD     Z1, Z17, Z1
+	VADDPS        Z8, Z1, Z8
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z7, Z6, Z3
+	VUNPCKHPD     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z8, Z4
+	VSHUFF32X4    $0xee, Z1, Z8, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead32done
+
+ahead32:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead32same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead32row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead32done
+
+ahead32row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead32same:
+	DECQ AX
+	JNZ  ahead32
+
+ahead32done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead33done
+
+ahead33:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead33same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead33row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead33done
+
+ahead33row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead33same:
+	DECQ SI
+	JNZ  ahead33
+
+ahead33done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset34
+	MOVQ    (R10)(R11*8), AX
+
+offset34:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset35
+	MOVQ (R10)(R11*8), AX
+
+offset35:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VPMOVZXWD   (SI), Z3
+	VPSLLD      $0x10, Z3, Z3
+	VPMOVZXWD   32(SI), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD   64(SI), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   96(SI), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   128(SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   160(SI), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   192(SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   224(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   (R9), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   32(R9), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   64(R9), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   96(R9), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   128(R9), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   160(R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   192(R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   224(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z3, Z1
+	VFMADD231PS Z19, Z11, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z12, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z13, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z14, Z2
+	VMOVUPS     256(R10), Z3
+	VFMADD231PS Z3, Z7, Z1
+	VFMADD231PS Z3, Z15, Z2
+	VMOVUPS     320(R10), Z3
+	VFMADD231PS Z3, Z8, Z1
+	VFMADD231PS Z3, Z16, Z2
+	VMOVUPS     384(R10), Z3
+	VFMADD231PS Z3, Z9, Z1
+	VFMADD231PS Z3, Z17, Z2
+	VMOVUPS     448(R10), Z3
+	VFMADD231PS Z3, Z10, Z1
+	VFMADD231PS Z3, Z18, Z2
+	ADDQ        $+512, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z3
+	VPSLLD      $0x10, Z3, Z3
+	VPMOVZXWD   32(SI), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD   64(SI), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   96(SI), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   (R9), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   32(R9), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   64(R9), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   96(R9), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z3, Z1
+	VFMADD231PS Z11, Z7, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z8, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z9, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z10, Z2
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z3
+	VPSLLD      $0x10, Z3, Z3
+	VPMOVZXWD   (R9), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z5, Z3, Z1
+	VFMADD231PS Z5, Z4, Z2
+	ADDQ        $+64, R10
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R11
+	JMP         width1
+
+width1done:
+	TESTQ       R11, R11
+	JZ          reduce
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VPMOVZXWD.Z (SI), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VPMOVZXWD.Z (R9), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+
+reduce:
+	VUNPCKLPS  Z2, Z1, Z3
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z3, Z1, Z3
+	VUNPCKLPD  Z3, Z3, Z1
+	VUNPCKHPD  Z3, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x44, Z1, Z1, Z2
+	VSHUFF32X4 $0xee, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x88, Z2, Z2, Z1
+	VSHUFF32X4 $0xdd, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (SI)
+	JMP        stored
+
+one:
+	VMOVSS X1, (SI)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead36done
+
+ahead36:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead36same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead36row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead36done
+
+ahead36row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead36same:
+	DECQ AX
+	JNZ  ahead36
+
+ahead36done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead37done
+
+ahead37:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead37same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead37row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead37done
+
+ahead37row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead37same:
+	DECQ SI
+	JNZ  ahead37
+
+ahead37done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset38
+	MOVQ    (R10)(R11*8), AX
+
+offset38:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset39
+	MOVQ (R10)(R11*8), AX
+
+offset39:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VPMOVZXWD   (SI), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   32(SI), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   64(SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   96(SI), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   128(SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   160(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   192(SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   224(SI), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   (R9), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   32(R9), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   64(R9), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   96(R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   128(R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   160(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   192(R9), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   224(R9), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z1
+	VFMADD231PS Z21, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z1
+	VFMADD231PS Z5, Z17, Z2
+	VMOVUPS     256(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VMOVUPS     320(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z1
+	VFMADD231PS Z5, Z19, Z2
+	VMOVUPS     384(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z1
+	VFMADD231PS Z5, Z20, Z2
+	VMOVUPS     448(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   32(SI), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   64(SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   96(SI), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   (R9), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   32(R9), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   64(R9), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   96(R9), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z1
+	VFMADD231PS Z13, Z9, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z10, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z12, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   (R9), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z1
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS     (R10)(R11*1), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
+	ADDQ        $+64, R10
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VPMOVZXWD.Z (SI), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VPMOVZXWD.Z (R9), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
+
+reduce:
+	VUNPCKLPS  Z2, Z1, Z5
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z5, Z1, Z5
+	VUNPCKLPS  Z4, Z3, Z1
+	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VUNPCKLPD  Z1, Z5, Z2
+	VUNPCKHPD  Z1, Z5, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x44, Z2, Z2, Z1
+	VSHUFF32X4 $0xee, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x88, Z1, Z1, Z2
+	VSHUFF32X4 $0xdd, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
+	JMP        stored
+
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead40done
+
+ahead40:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead40same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead40row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead40done
+
+ahead40row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead40same:
+	DECQ AX
+	JNZ  ahead40
+
+ahead40done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead41done
+
+ahead41:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead41same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead41row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead41done
+
+ahead41row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead41same:
+	DECQ SI
+	JNZ  ahead41
+
+ahead41done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset42
+	MOVQ    (R10)(R11*8), AX
+
+offset42:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset43
+	MOVQ (R10)(R11*8), AX
+
+offset43:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVZXWD   (SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   32(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   64(SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   96(SI), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   128(SI), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   160(SI), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   192(SI), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   224(SI), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   (R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   32(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   64(R9), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   96(R9), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VPMOVZXWD   128(R9), Z21
+	VPSLLD      $0x10, Z21, Z21
+	VPMOVZXWD   160(R9), Z22
+	VPSLLD      $0x10, Z22, Z22
+	VPMOVZXWD   192(R9), Z23
+	VPSLLD      $0x10, Z23, Z23
+	VPMOVZXWD   224(R9), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z9, Z1
+	VFMADD231PS Z25, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z9, Z3
+	VFMADD231PS Z25, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z5
+	VFMADD231PS Z25, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z7
+	VFMADD231PS Z25, Z17, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z18, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z19, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z20, Z8
+	VMOVUPS     256(R10), Z9
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z9, Z21, Z2
+	VMOVUPS     256(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z13, Z3
+	VFMADD231PS Z9, Z21, Z4
+	VMOVUPS     256(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z9, Z21, Z6
+	VMOVUPS     256(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z7
+	VFMADD231PS Z9, Z21, Z8
+	VMOVUPS     320(R10), Z9
+	VFMADD231PS Z9, Z14, Z1
+	VFMADD231PS Z9, Z22, Z2
+	VMOVUPS     320(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z14, Z3
+	VFMADD231PS Z9, Z22, Z4
+	VMOVUPS     320(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z5
+	VFMADD231PS Z9, Z22, Z6
+	VMOVUPS     320(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z7
+	VFMADD231PS Z9, Z22, Z8
+	VMOVUPS     384(R10), Z9
+	VFMADD231PS Z9, Z15, Z1
+	VFMADD231PS Z9, Z23, Z2
+	VMOVUPS     384(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z15, Z3
+	VFMADD231PS Z9, Z23, Z4
+	VMOVUPS     384(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z5
+	VFMADD231PS Z9, Z23, Z6
+	VMOVUPS     384(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z7
+	VFMADD231PS Z9, Z23, Z8
+	VMOVUPS     448(R10), Z9
+	VFMADD231PS Z9, Z16, Z1
+	VFMADD231PS Z9, Z24, Z2
+	VMOVUPS     448(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z16, Z3
+	VFMADD231PS Z9, Z24, Z4
+	VMOVUPS     448(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z5
+	VFMADD231PS Z9, Z24, Z6
+	VMOVUPS     448(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z7
+	VFMADD231PS Z9, Z24, Z8
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   32(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   64(SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   96(SI), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   (R9), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   32(R9), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   64(R9), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   96(R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z9, Z1
+	VFMADD231PS Z17, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z9, Z3
+	VFMADD231PS Z17, Z13, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z5
+	VFMADD231PS Z17, Z13, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z7
+	VFMADD231PS Z17, Z13, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z14, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z14, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z14, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z15, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z15, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z15, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z16, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z16, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z16, Z8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   (R9), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z9, Z1
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS     (R10)(R11*1), Z11
+	VFMADD231PS Z11, Z9, Z3
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS     (R10)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z5
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS     (R12)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z7
+	VFMADD231PS Z11, Z10, Z8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXWD.Z (SI), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z7
+	VPMOVZXWD.Z (R9), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z8
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z9
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z9, Z1, Z9
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z1, Z9, Z4
+	VUNPCKHPD     Z1, Z9, Z1
+	VADDPS        Z4, Z1, Z4
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z4, Z2
+	VSHUFF32X4    $0xee, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead44done
+
+ahead44:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead44same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead44row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead44done
+
+ahead44row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead44same:
+	DECQ AX
+	JNZ  ahead44
+
+ahead44done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead45done
+
+ahead45:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead45same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead45row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead45done
+
+ahead45row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead45same:
+	DECQ SI
+	JNZ  ahead45
+
+ahead45done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset46
+	MOVQ    (R10)(R11*8), AX
+
+offset46:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset47
+	MOVQ (R10)(R11*8), AX
+
+offset47:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   32(SI), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   64(SI), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   96(SI), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VPMOVZXWD   (R9), Z21
+	VPSLLD      $0x10, Z21, Z21
+	VPMOVZXWD   32(R9), Z22
+	VPSLLD      $0x10, Z22, Z22
+	VPMOVZXWD   64(R9), Z23
+	VPSLLD      $0x10, Z23, Z23
+	VPMOVZXWD   96(R9), Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z17, Z1
+	VFMADD231PS Z25, Z21, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z17, Z3
+	VFMADD231PS Z25, Z21, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z5
+	VFMADD231PS Z25, Z21, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z7
+	VFMADD231PS Z25, Z21, Z8
+	VMOVUPS     (R10)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z9
+	VFMADD231PS Z25, Z21, Z10
+	VMOVUPS     (R12)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z11
+	VFMADD231PS Z25, Z21, Z12
+	VMOVUPS     (R10)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z13
+	VFMADD231PS Z25, Z21, Z14
+	VMOVUPS     (R12)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z15
+	VFMADD231PS Z25, Z21, Z16
+	VMOVUPS     64(R10), Z17
+	VFMADD231PS Z17, Z18, Z1
+	VFMADD231PS Z17, Z22, Z2
+	VMOVUPS     64(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z18, Z3
+	VFMADD231PS Z17, Z22, Z4
+	VMOVUPS     64(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z5
+	VFMADD231PS Z17, Z22, Z6
+	VMOVUPS     64(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z7
+	VFMADD231PS Z17, Z22, Z8
+	VMOVUPS     64(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z9
+	VFMADD231PS Z17, Z22, Z10
+	VMOVUPS     64(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z11
+	VFMADD231PS Z17, Z22, Z12
+	VMOVUPS     64(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z13
+	VFMADD231PS Z17, Z22, Z14
+	VMOVUPS     64(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z15
+	VFMADD231PS Z17, Z22, Z16
+	VMOVUPS     128(R10), Z17
+	VFMADD231PS Z17, Z19, Z1
+	VFMADD231PS Z17, Z23, Z2
+	VMOVUPS     128(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z19, Z3
+	VFMADD231PS Z17, Z23, Z4
+	VMOVUPS     128(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z5
+	VFMADD231PS Z17, Z23, Z6
+	VMOVUPS     128(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z7
+	VFMADD231PS Z17, Z23, Z8
+	VMOVUPS     128(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z9
+	VFMADD231PS Z17, Z23, Z10
+	VMOVUPS     128(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z11
+	VFMADD231PS Z17, Z23, Z12
+	VMOVUPS     128(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z13
+	VFMADD231PS Z17, Z23, Z14
+	VMOVUPS     128(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z15
+	VFMADD231PS Z17, Z23, Z16
+	VMOVUPS     192(R10), Z17
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z17, Z24, Z2
+	VMOVUPS     192(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z20, Z3
+	VFMADD231PS Z17, Z24, Z4
+	VMOVUPS     192(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z5
+	VFMADD231PS Z17, Z24, Z6
+	VMOVUPS     192(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z7
+	VFMADD231PS Z17, Z24, Z8
+	VMOVUPS     192(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z17, Z24, Z10
+	VMOVUPS     192(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z11
+	VFMADD231PS Z17, Z24, Z12
+	VMOVUPS     192(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z13
+	VFMADD231PS Z17, Z24, Z14
+	VMOVUPS     192(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z15
+	VFMADD231PS Z17, Z24, Z16
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   (R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z17, Z1
+	VFMADD231PS Z19, Z18, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z17, Z3
+	VFMADD231PS Z19, Z18, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z5
+	VFMADD231PS Z19, Z18, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z7
+	VFMADD231PS Z19, Z18, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z9
+	VFMADD231PS Z19, Z18, Z10
+	VMOVUPS     (R12)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z11
+	VFMADD231PS Z19, Z18, Z12
+	VMOVUPS     (R10)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z13
+	VFMADD231PS Z19, Z18, Z14
+	VMOVUPS     (R12)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z15
+	VFMADD231PS Z19, Z18, Z16
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVZXWD.Z (SI), K1, Z17
+	VPSLLD      $0x10, Z17, Z17
+	VMOVUPS.Z   (R10), K1, Z18
+	VFMADD231PS Z18, Z17, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
+	VFMADD231PS Z18, Z17, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z13
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z15
+	VPMOVZXWD.Z (R9), K1, Z17
+	VPSLLD      $0x10, Z17, Z17
+	VMOVUPS.Z   (R10), K1, Z18
+	VFMADD231PS Z18, Z17, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
+	VFMADD231PS Z18, Z17, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
+	VFMADD231PS Z18, Z17, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z14
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
+	VFMADD231PS Z18, Z17, Z16
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z17
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z17, Z1, Z17
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPS     Z16, Z15, Z7
+	VUNPCKHPS     Z16, Z15, Z8
+	VADDPS        Z7, Z8, Z7
+	VUNPCKLPD     Z1, Z17, Z8
+	VUNPCKHPD     Z1, Z17, Z1
+	VADDPS        Z8, Z1, Z8
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z7, Z6, Z3
+	VUNPCKHPD     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z8, Z4
+	VSHUFF32X4    $0xee, Z1, Z8, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead48done
+
+ahead48:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead48same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead48row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead48done
+
+ahead48row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead48same:
+	DECQ AX
+	JNZ  ahead48
+
+ahead48done:
+	VZEROUPPER
+	RET
+
 // func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead25done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead49done
 
-ahead25row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead49:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead49same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead49row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead49done
 
-ahead25line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead25line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead25row
+ahead49row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead25done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead49same:
+	DECQ SI
+	JNZ  ahead49
+
+ahead49done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	VMOVAPS Z1, Z7
-	VMOVAPS Z1, Z8
-	VMOVAPS Z1, Z9
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset50
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(SI*1), Y10
+offset50:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset51
+	MOVQ (R10)(R11*8), AX
+
+offset51:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VPMOVSXBW   (SI), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      Y0, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VPMOVSXBW   16(SI), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      Y0, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVSXBW   32(SI), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVSXBW   48(SI), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      Y0, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVSXBW   64(SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   80(SI), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   96(SI), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z2
-	VPMOVSXBW   (R9)(SI*1), Y10
+	VPMOVSXBW   112(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   (R9), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   16(R9), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   32(R9), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   48(R9), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   64(R9), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   80(R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   96(R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   112(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VMOVUPS     (R10), Z20
+	VFMADD231PS Z20, Z4, Z2
+	VFMADD231PS Z20, Z12, Z3
+	VMOVUPS     64(R10), Z4
+	VFMADD231PS Z4, Z5, Z2
+	VFMADD231PS Z4, Z13, Z3
+	VMOVUPS     128(R10), Z4
+	VFMADD231PS Z4, Z6, Z2
+	VFMADD231PS Z4, Z14, Z3
+	VMOVUPS     192(R10), Z4
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z4, Z15, Z3
+	VMOVUPS     256(R10), Z4
+	VFMADD231PS Z4, Z8, Z2
+	VFMADD231PS Z4, Z16, Z3
+	VMOVUPS     320(R10), Z4
+	VFMADD231PS Z4, Z9, Z2
+	VFMADD231PS Z4, Z17, Z3
+	VMOVUPS     384(R10), Z4
+	VFMADD231PS Z4, Z10, Z2
+	VFMADD231PS Z4, Z18, Z3
+	VMOVUPS     448(R10), Z4
+	VFMADD231PS Z4, Z11, Z2
+	VFMADD231PS Z4, Z19, Z3
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      Y0, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VPMOVSXBW   16(SI), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      Y0, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVSXBW   32(SI), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVSXBW   48(SI), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      Y0, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVSXBW   (R9), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   16(R9), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   32(R9), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z3
-	VPMOVSXBW   (R10)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z4
-	VPMOVSXBW   (R11)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z5
-	VPMOVSXBW   (R12)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z6
-	VPMOVSXBW   (R13)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z7
-	VPMOVSXBW   (R14)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z8
-	VPMOVSXBW   (DX)(SI*1), Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VFMADD231PS (BX), Z10, Z9
-	ADDQ        $+64, BX
+	VPMOVSXBW   48(R9), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVUPS     (R10), Z12
+	VFMADD231PS Z12, Z4, Z2
+	VFMADD231PS Z12, Z8, Z3
+	VMOVUPS     64(R10), Z4
+	VFMADD231PS Z4, Z5, Z2
+	VFMADD231PS Z4, Z9, Z3
+	VMOVUPS     128(R10), Z4
+	VFMADD231PS Z4, Z6, Z2
+	VFMADD231PS Z4, Z10, Z3
+	VMOVUPS     192(R10), Z4
+	VFMADD231PS Z4, Z7, Z2
+	VFMADD231PS Z4, Z11, Z3
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      Y0, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VPMOVSXBW   (R9), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      Y0, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVUPS     (R10), Z6
+	VFMADD231PS Z6, Z4, Z2
+	VFMADD231PS Z6, Z5, Z3
+	ADDQ        $+64, R10
 	ADDQ        $+16, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+16, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VPMOVSXBW.Z (R8)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z2
-	VPMOVSXBW.Z (R9)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z3
-	VPMOVSXBW.Z (R10)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z4
-	VPMOVSXBW.Z (R11)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z5
-	VPMOVSXBW.Z (R12)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z6
-	VPMOVSXBW.Z (R13)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z7
-	VPMOVSXBW.Z (R14)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z8
-	VPMOVSXBW.Z (DX)(SI*1), K1, Y10
-	VPSLLW      $0x07, Y10, Y10
-	VPANDD      Y0, Y10, Y10
-	VCVTPH2PS   Y10, Z10
-	VMOVUPS.Z   (BX), K1, Z11
-	VFMADD231PS Z11, Z10, Z9
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VPMOVSXBW.Z (SI), K1, Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      Y0, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVUPS.Z   (R10), K1, Z5
+	VFMADD231PS Z5, Z4, Z2
+	VPMOVSXBW.Z (R9), K1, Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      Y0, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVUPS.Z   (R10), K1, Z5
+	VFMADD231PS Z5, Z4, Z3
 
 reduce:
-	VUNPCKLPS    Z3, Z2, Z10
+	VUNPCKLPS    Z3, Z2, Z4
 	VUNPCKHPS    Z3, Z2, Z2
-	VADDPS       Z10, Z2, Z10
-	VUNPCKLPS    Z5, Z4, Z2
-	VUNPCKHPS    Z5, Z4, Z3
+	VADDPS       Z4, Z2, Z4
+	VUNPCKLPD    Z4, Z4, Z2
+	VUNPCKHPD    Z4, Z4, Z3
 	VADDPS       Z2, Z3, Z2
-	VUNPCKLPS    Z7, Z6, Z3
-	VUNPCKHPS    Z7, Z6, Z4
-	VADDPS       Z3, Z4, Z3
-	VUNPCKLPS    Z9, Z8, Z4
-	VUNPCKHPS    Z9, Z8, Z5
-	VADDPS       Z4, Z5, Z4
-	VUNPCKLPD    Z2, Z10, Z5
-	VUNPCKHPD    Z2, Z10, Z2
-	VADDPS       Z5, Z2, Z5
-	VUNPCKLPD    Z4, Z3, Z2
-	VUNPCKHPD    Z4, Z3, Z3
-	VADDPS       Z2, Z3, Z2
-	VSHUFF32X4   $0x44, Z2, Z5, Z3
-	VSHUFF32X4   $0xee, Z2, Z5, Z2
+	VSHUFF32X4   $0x44, Z2, Z2, Z3
+	VSHUFF32X4   $0xee, Z2, Z2, Z2
 	VADDPS       Z3, Z2, Z3
 	VSHUFF32X4   $0x88, Z3, Z3, Z2
 	VSHUFF32X4   $0xdd, Z3, Z3, Z3
 	VADDPS       Z2, Z3, Z2
-	MOVL         $0x43800000, DX
-	VMOVD        DX, X3
+	MOVL         $0x43800000, SI
+	VMOVD        SI, X3
 	VPBROADCASTD X3, Z3
 	VMULPS       Z3, Z2, Z2
-	MOVQ         stride+8(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         keys+48(FP), BX
-	MOVQ         AX, DX
-	SUBQ         CX, BX
-	CMPQ         BX, $+8
-	JLT          part
-	VMOVUPS      Y2, (DX)
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, SI
+	LEAQ         1(BX), R9
+	CMPQ         R9, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X2, (SI)
 	JMP          stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y2, K2, (DX)
+one:
+	VMOVSS X2, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead26done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead52done
 
-ahead26row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead52:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead52same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead52row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead52done
 
-ahead26line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead26line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead26row
+ahead52row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead26done:
+ahead52same:
+	DECQ AX
+	JNZ  ahead52
+
+ahead52done:
 	VZEROUPPER
 	RET
 
@@ -3512,416 +4809,480 @@ DATA e4m3MaskAVX512<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead27done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead53done
 
-ahead27row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead53:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead53same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead53row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead53done
 
-ahead27line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead27line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead27row
+ahead53row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead27done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead53same:
+	DECQ SI
+	JNZ  ahead53
+
+ahead53done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
 	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	VMOVAPS Z1, Z7
-	VMOVAPS Z1, Z8
-	VMOVAPS Z1, Z9
-	VMOVAPS Z1, Z10
-	VMOVAPS Z1, Z11
-	VMOVAPS Z1, Z12
-	VMOVAPS Z1, Z13
-	VMOVAPS Z1, Z14
-	VMOVAPS Z1, Z15
-	VMOVAPS Z1, Z16
-	VMOVAPS Z1, Z17
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset54
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z2
-	VFMADD231PS (BX)(SI*1), Z18, Z10
-	VPMOVSXBW   (R9)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z3
-	VFMADD231PS (BX)(SI*1), Z18, Z11
-	VPMOVSXBW   (R10)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z4
-	VFMADD231PS (BX)(SI*1), Z18, Z12
-	VPMOVSXBW   (R11)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z5
-	VFMADD231PS (BX)(SI*1), Z18, Z13
-	VPMOVSXBW   (R12)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z6
-	VFMADD231PS (BX)(SI*1), Z18, Z14
-	VPMOVSXBW   (R13)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z7
-	VFMADD231PS (BX)(SI*1), Z18, Z15
-	VPMOVSXBW   (R14)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z8
-	VFMADD231PS (BX)(SI*1), Z18, Z16
-	VPMOVSXBW   (DX)(DI*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z9
-	VFMADD231PS (BX)(SI*1), Z18, Z17
-	ADDQ        $+64, BX
-	ADDQ        $+16, DI
-	DECQ        R15
-	JNZ         dims
+offset54:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset55
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset55:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VPMOVSXBW   (SI), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVSXBW   16(SI), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      Y0, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVSXBW   32(SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   48(SI), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   64(SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   80(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   96(SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   112(SI), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   (R9), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   16(R9), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   32(R9), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   48(R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   64(R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   80(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   96(R9), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   112(R9), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VMOVUPS     (R10), Z22
+	VFMADD231PS Z22, Z6, Z2
+	VFMADD231PS Z22, Z14, Z3
+	VMOVUPS     (R10)(R11*1), Z22
+	VFMADD231PS Z22, Z6, Z4
+	VFMADD231PS Z22, Z14, Z5
+	VMOVUPS     64(R10), Z6
+	VFMADD231PS Z6, Z7, Z2
+	VFMADD231PS Z6, Z15, Z3
+	VMOVUPS     64(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z7, Z4
+	VFMADD231PS Z6, Z15, Z5
+	VMOVUPS     128(R10), Z6
+	VFMADD231PS Z6, Z8, Z2
+	VFMADD231PS Z6, Z16, Z3
+	VMOVUPS     128(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z8, Z4
+	VFMADD231PS Z6, Z16, Z5
+	VMOVUPS     192(R10), Z6
+	VFMADD231PS Z6, Z9, Z2
+	VFMADD231PS Z6, Z17, Z3
+	VMOVUPS     192(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z9, Z4
+	VFMADD231PS Z6, Z17, Z5
+	VMOVUPS     256(R10), Z6
+	VFMADD231PS Z6, Z10, Z2
+	VFMADD231PS Z6, Z18, Z3
+	VMOVUPS     256(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z10, Z4
+	VFMADD231PS Z6, Z18, Z5
+	VMOVUPS     320(R10), Z6
+	VFMADD231PS Z6, Z11, Z2
+	VFMADD231PS Z6, Z19, Z3
+	VMOVUPS     320(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z11, Z4
+	VFMADD231PS Z6, Z19, Z5
+	VMOVUPS     384(R10), Z6
+	VFMADD231PS Z6, Z12, Z2
+	VFMADD231PS Z6, Z20, Z3
+	VMOVUPS     384(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z12, Z4
+	VFMADD231PS Z6, Z20, Z5
+	VMOVUPS     448(R10), Z6
+	VFMADD231PS Z6, Z13, Z2
+	VFMADD231PS Z6, Z21, Z3
+	VMOVUPS     448(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z13, Z4
+	VFMADD231PS Z6, Z21, Z5
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVSXBW   16(SI), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      Y0, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVSXBW   32(SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   48(SI), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   (R9), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   16(R9), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   32(R9), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   48(R9), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VMOVUPS     (R10), Z14
+	VFMADD231PS Z14, Z6, Z2
+	VFMADD231PS Z14, Z10, Z3
+	VMOVUPS     (R10)(R11*1), Z14
+	VFMADD231PS Z14, Z6, Z4
+	VFMADD231PS Z14, Z10, Z5
+	VMOVUPS     64(R10), Z6
+	VFMADD231PS Z6, Z7, Z2
+	VFMADD231PS Z6, Z11, Z3
+	VMOVUPS     64(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z7, Z4
+	VFMADD231PS Z6, Z11, Z5
+	VMOVUPS     128(R10), Z6
+	VFMADD231PS Z6, Z8, Z2
+	VFMADD231PS Z6, Z12, Z3
+	VMOVUPS     128(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z8, Z4
+	VFMADD231PS Z6, Z12, Z5
+	VMOVUPS     192(R10), Z6
+	VFMADD231PS Z6, Z9, Z2
+	VFMADD231PS Z6, Z13, Z3
+	VMOVUPS     192(R10)(R11*1), Z6
+	VFMADD231PS Z6, Z9, Z4
+	VFMADD231PS Z6, Z13, Z5
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVSXBW   (R9), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      Y0, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVUPS     (R10), Z8
+	VFMADD231PS Z8, Z6, Z2
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS     (R10)(R11*1), Z8
+	VFMADD231PS Z8, Z6, Z4
+	VFMADD231PS Z8, Z7, Z5
+	ADDQ        $+64, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VPMOVSXBW.Z (R8)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z10
-	VPMOVSXBW.Z (R9)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z11
-	VPMOVSXBW.Z (R10)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z12
-	VPMOVSXBW.Z (R11)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z13
-	VPMOVSXBW.Z (R12)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z14
-	VPMOVSXBW.Z (R13)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z15
-	VPMOVSXBW.Z (R14)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z16
-	VPMOVSXBW.Z (DX)(DI*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z9
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z17
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VPMOVSXBW.Z (SI), K1, Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVUPS.Z   (R10), K1, Z7
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z4
+	VPMOVSXBW.Z (R9), K1, Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      Y0, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVUPS.Z   (R10), K1, Z7
+	VFMADD231PS Z7, Z6, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z7
+	VFMADD231PS Z7, Z6, Z5
 
 reduce:
-	VUNPCKLPS     Z3, Z2, Z18
-	VUNPCKHPS     Z3, Z2, Z2
-	VADDPS        Z18, Z2, Z18
-	VUNPCKLPS     Z5, Z4, Z2
-	VUNPCKHPS     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z7, Z6, Z3
-	VUNPCKHPS     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z9, Z8, Z4
-	VUNPCKHPS     Z9, Z8, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z11, Z10, Z5
-	VUNPCKHPS     Z11, Z10, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z13, Z12, Z6
-	VUNPCKHPS     Z13, Z12, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z15, Z14, Z7
-	VUNPCKHPS     Z15, Z14, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPS     Z17, Z16, Z8
-	VUNPCKHPS     Z17, Z16, Z9
-	VADDPS        Z8, Z9, Z8
-	VUNPCKLPD     Z2, Z18, Z9
-	VUNPCKHPD     Z2, Z18, Z2
-	VADDPS        Z9, Z2, Z9
-	VUNPCKLPD     Z4, Z3, Z2
-	VUNPCKHPD     Z4, Z3, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z6, Z5, Z3
-	VUNPCKHPD     Z6, Z5, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPD     Z8, Z7, Z4
-	VUNPCKHPD     Z8, Z7, Z5
-	VADDPS        Z4, Z5, Z4
-	VSHUFF32X4    $0x44, Z2, Z9, Z5
-	VSHUFF32X4    $0xee, Z2, Z9, Z2
-	VADDPS        Z5, Z2, Z5
-	VSHUFF32X4    $0x44, Z4, Z3, Z2
-	VSHUFF32X4    $0xee, Z4, Z3, Z3
-	VADDPS        Z2, Z3, Z2
-	VSHUFF32X4    $0x88, Z2, Z5, Z3
-	VSHUFF32X4    $0xdd, Z2, Z5, Z2
-	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, DX
-	VMOVD         DX, X2
-	VPBROADCASTD  X2, Z2
-	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z3, Y2
-	VMOVUPS       Y2, (BX)
-	JMP           stored
+	VUNPCKLPS    Z3, Z2, Z6
+	VUNPCKHPS    Z3, Z2, Z2
+	VADDPS       Z6, Z2, Z6
+	VUNPCKLPS    Z5, Z4, Z2
+	VUNPCKHPS    Z5, Z4, Z3
+	VADDPS       Z2, Z3, Z2
+	VUNPCKLPD    Z2, Z6, Z3
+	VUNPCKHPD    Z2, Z6, Z2
+	VADDPS       Z3, Z2, Z3
+	VSHUFF32X4   $0x44, Z3, Z3, Z2
+	VSHUFF32X4   $0xee, Z3, Z3, Z3
+	VADDPS       Z2, Z3, Z2
+	VSHUFF32X4   $0x88, Z2, Z2, Z3
+	VSHUFF32X4   $0xdd, Z2, Z2, Z2
+	VADDPS       Z3, Z2, Z3
+	MOVL         $0x43800000, SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Z2
+	VMULPS       Z2, Z3, Z3
+	MOVQ         stride+8(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         CX, R9
+	LEAQ         1(BX), R10
+	CMPQ         R10, keys+48(FP)
+	JEQ          one
+	VMOVLPS      X3, (R9)
+	VMOVHPS      X3, (R9)(SI*1)
+	JMP          stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y3, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z3, Y2
-	VMOVUPS       Y2, K2, (BX)
+one:
+	VMOVSS     X3, (R9)
+	VEXTRACTPS $0x02, X3, (R9)(SI*1)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead28done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead56done
 
-ahead28row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead56:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead56same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead56row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead56done
 
-ahead28line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead28line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead28row
+ahead56row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead28done:
+ahead56same:
+	DECQ AX
+	JNZ  ahead56
+
+ahead56done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead29done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead57done
 
-ahead29row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead57:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead57same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead57row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead57done
 
-ahead29line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead29line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead29row
+ahead57row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead29done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead57same:
+	DECQ SI
+	JNZ  ahead57
+
+ahead57done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -3930,119 +5291,366 @@ ahead29done:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	VMOVAPS Z1, Z10
-	VMOVAPS Z1, Z11
-	VMOVAPS Z1, Z12
-	VMOVAPS Z1, Z13
-	VMOVAPS Z1, Z14
-	VMOVAPS Z1, Z15
-	VMOVAPS Z1, Z16
-	VMOVAPS Z1, Z17
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset58
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(R11*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z2
-	VFMADD231PS (BX)(SI*1), Z18, Z6
-	VFMADD231PS (BX)(SI*2), Z18, Z10
-	VFMADD231PS (DI)(SI*2), Z18, Z14
-	VPMOVSXBW   (R9)(R11*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z3
-	VFMADD231PS (BX)(SI*1), Z18, Z7
-	VFMADD231PS (BX)(SI*2), Z18, Z11
-	VFMADD231PS (DI)(SI*2), Z18, Z15
-	VPMOVSXBW   (R10)(R11*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z4
-	VFMADD231PS (BX)(SI*1), Z18, Z8
-	VFMADD231PS (BX)(SI*2), Z18, Z12
-	VFMADD231PS (DI)(SI*2), Z18, Z16
-	VPMOVSXBW   (DX)(R11*1), Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z5
-	VFMADD231PS (BX)(SI*1), Z18, Z9
-	VFMADD231PS (BX)(SI*2), Z18, Z13
-	VFMADD231PS (DI)(SI*2), Z18, Z17
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R11
-	DECQ        R12
-	JNZ         dims
+offset58:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset59
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset59:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVSXBW   (SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   16(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   32(SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   48(SI), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   64(SI), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   80(SI), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   96(SI), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   112(SI), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   (R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   16(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   32(R9), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   48(R9), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVSXBW   64(R9), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      Y0, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVSXBW   80(R9), Y23
+	VPSLLW      $0x07, Y23, Y23
+	VPANDD      Y0, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VPMOVSXBW   96(R9), Y24
+	VPSLLW      $0x07, Y24, Y24
+	VPANDD      Y0, Y24, Y24
+	VCVTPH2PS   Y24, Z24
+	VPMOVSXBW   112(R9), Y25
+	VPSLLW      $0x07, Y25, Y25
+	VPANDD      Y0, Y25, Y25
+	VCVTPH2PS   Y25, Z25
+	VMOVUPS     (R10), Z26
+	VFMADD231PS Z26, Z10, Z2
+	VFMADD231PS Z26, Z18, Z3
+	VMOVUPS     (R10)(R11*1), Z26
+	VFMADD231PS Z26, Z10, Z4
+	VFMADD231PS Z26, Z18, Z5
+	VMOVUPS     (R10)(R11*2), Z26
+	VFMADD231PS Z26, Z10, Z6
+	VFMADD231PS Z26, Z18, Z7
+	VMOVUPS     (R12)(R11*2), Z26
+	VFMADD231PS Z26, Z10, Z8
+	VFMADD231PS Z26, Z18, Z9
+	VMOVUPS     64(R10), Z10
+	VFMADD231PS Z10, Z11, Z2
+	VFMADD231PS Z10, Z19, Z3
+	VMOVUPS     64(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z11, Z4
+	VFMADD231PS Z10, Z19, Z5
+	VMOVUPS     64(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z11, Z6
+	VFMADD231PS Z10, Z19, Z7
+	VMOVUPS     64(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z11, Z8
+	VFMADD231PS Z10, Z19, Z9
+	VMOVUPS     128(R10), Z10
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z10, Z20, Z3
+	VMOVUPS     128(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z10, Z20, Z5
+	VMOVUPS     128(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z10, Z20, Z7
+	VMOVUPS     128(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z10, Z20, Z9
+	VMOVUPS     192(R10), Z10
+	VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z10, Z21, Z3
+	VMOVUPS     192(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z13, Z4
+	VFMADD231PS Z10, Z21, Z5
+	VMOVUPS     192(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z10, Z21, Z7
+	VMOVUPS     192(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z13, Z8
+	VFMADD231PS Z10, Z21, Z9
+	VMOVUPS     256(R10), Z10
+	VFMADD231PS Z10, Z14, Z2
+	VFMADD231PS Z10, Z22, Z3
+	VMOVUPS     256(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z14, Z4
+	VFMADD231PS Z10, Z22, Z5
+	VMOVUPS     256(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z14, Z6
+	VFMADD231PS Z10, Z22, Z7
+	VMOVUPS     256(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z14, Z8
+	VFMADD231PS Z10, Z22, Z9
+	VMOVUPS     320(R10), Z10
+	VFMADD231PS Z10, Z15, Z2
+	VFMADD231PS Z10, Z23, Z3
+	VMOVUPS     320(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z15, Z4
+	VFMADD231PS Z10, Z23, Z5
+	VMOVUPS     320(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z15, Z6
+	VFMADD231PS Z10, Z23, Z7
+	VMOVUPS     320(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z15, Z8
+	VFMADD231PS Z10, Z23, Z9
+	VMOVUPS     384(R10), Z10
+	VFMADD231PS Z10, Z16, Z2
+	VFMADD231PS Z10, Z24, Z3
+	VMOVUPS     384(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z16, Z4
+	VFMADD231PS Z10, Z24, Z5
+	VMOVUPS     384(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z16, Z6
+	VFMADD231PS Z10, Z24, Z7
+	VMOVUPS     384(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z16, Z8
+	VFMADD231PS Z10, Z24, Z9
+	VMOVUPS     448(R10), Z10
+	VFMADD231PS Z10, Z17, Z2
+	VFMADD231PS Z10, Z25, Z3
+	VMOVUPS     448(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z17, Z4
+	VFMADD231PS Z10, Z25, Z5
+	VMOVUPS     448(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z17, Z6
+	VFMADD231PS Z10, Z25, Z7
+	VMOVUPS     448(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z17, Z8
+	VFMADD231PS Z10, Z25, Z9
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   16(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   32(SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   48(SI), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   (R9), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   16(R9), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   32(R9), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   48(R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VMOVUPS     (R10), Z18
+	VFMADD231PS Z18, Z10, Z2
+	VFMADD231PS Z18, Z14, Z3
+	VMOVUPS     (R10)(R11*1), Z18
+	VFMADD231PS Z18, Z10, Z4
+	VFMADD231PS Z18, Z14, Z5
+	VMOVUPS     (R10)(R11*2), Z18
+	VFMADD231PS Z18, Z10, Z6
+	VFMADD231PS Z18, Z14, Z7
+	VMOVUPS     (R12)(R11*2), Z18
+	VFMADD231PS Z18, Z10, Z8
+	VFMADD231PS Z18, Z14, Z9
+	VMOVUPS     64(R10), Z10
+	VFMADD231PS Z10, Z11, Z2
+	VFMADD231PS Z10, Z15, Z3
+	VMOVUPS     64(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z11, Z4
+	VFMADD231PS Z10, Z15, Z5
+	VMOVUPS     64(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z11, Z6
+	VFMADD231PS Z10, Z15, Z7
+	VMOVUPS     64(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z11, Z8
+	VFMADD231PS Z10, Z15, Z9
+	VMOVUPS     128(R10), Z10
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z10, Z16, Z3
+	VMOVUPS     128(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z12, Z4
+	VFMADD231PS Z10, Z16, Z5
+	VMOVUPS     128(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z10, Z16, Z7
+	VMOVUPS     128(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z12, Z8
+	VFMADD231PS Z10, Z16, Z9
+	VMOVUPS     192(R10), Z10
+	VFMADD231PS Z10, Z13, Z2
+	VFMADD231PS Z10, Z17, Z3
+	VMOVUPS     192(R10)(R11*1), Z10
+	VFMADD231PS Z10, Z13, Z4
+	VFMADD231PS Z10, Z17, Z5
+	VMOVUPS     192(R10)(R11*2), Z10
+	VFMADD231PS Z10, Z13, Z6
+	VFMADD231PS Z10, Z17, Z7
+	VMOVUPS     192(R12)(R11*2), Z10
+	VFMADD231PS Z10, Z13, Z8
+	VFMADD231PS Z10, Z17, Z9
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   (R9), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVUPS     (R10), Z12
+	VFMADD231PS Z12, Z10, Z2
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS     (R10)(R11*1), Z12
+	VFMADD231PS Z12, Z10, Z4
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS     (R10)(R11*2), Z12
+	VFMADD231PS Z12, Z10, Z6
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS     (R12)(R11*2), Z12
+	VFMADD231PS Z12, Z10, Z8
+	VFMADD231PS Z12, Z11, Z9
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	VPMOVSXBW.Z (R8)(R11*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z14
-	VPMOVSXBW.Z (R9)(R11*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z15
-	VPMOVSXBW.Z (R10)(R11*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z16
-	VPMOVSXBW.Z (DX)(R11*1), K1, Y18
-	VPSLLW      $0x07, Y18, Y18
-	VPANDD      Y0, Y18, Y18
-	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
-	VFMADD231PS Z19, Z18, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
-	VFMADD231PS Z19, Z18, Z9
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z13
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
-	VFMADD231PS Z19, Z18, Z17
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBW.Z (SI), K1, Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VMOVUPS.Z   (R10), K1, Z11
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z8
+	VPMOVSXBW.Z (R9), K1, Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VMOVUPS.Z   (R10), K1, Z11
+	VFMADD231PS Z11, Z10, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z11
+	VFMADD231PS Z11, Z10, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z7
+	VMOVUPS.Z   (R12)(R11*2), K1, Z11
+	VFMADD231PS Z11, Z10, Z9
 
 reduce:
-	VUNPCKLPS     Z3, Z2, Z18
+	VUNPCKLPS     Z3, Z2, Z10
 	VUNPCKHPS     Z3, Z2, Z2
-	VADDPS        Z18, Z2, Z18
+	VADDPS        Z10, Z2, Z10
 	VUNPCKLPS     Z5, Z4, Z2
 	VUNPCKHPS     Z5, Z4, Z3
 	VADDPS        Z2, Z3, Z2
@@ -4052,170 +5660,148 @@ reduce:
 	VUNPCKLPS     Z9, Z8, Z4
 	VUNPCKHPS     Z9, Z8, Z5
 	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z11, Z10, Z5
-	VUNPCKHPS     Z11, Z10, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z13, Z12, Z6
-	VUNPCKHPS     Z13, Z12, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z15, Z14, Z7
-	VUNPCKHPS     Z15, Z14, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPS     Z17, Z16, Z8
-	VUNPCKHPS     Z17, Z16, Z9
-	VADDPS        Z8, Z9, Z8
-	VUNPCKLPD     Z2, Z18, Z9
-	VUNPCKHPD     Z2, Z18, Z2
-	VADDPS        Z9, Z2, Z9
+	VUNPCKLPD     Z2, Z10, Z5
+	VUNPCKHPD     Z2, Z10, Z2
+	VADDPS        Z5, Z2, Z5
 	VUNPCKLPD     Z4, Z3, Z2
 	VUNPCKHPD     Z4, Z3, Z3
 	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z6, Z5, Z3
-	VUNPCKHPD     Z6, Z5, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPD     Z8, Z7, Z4
-	VUNPCKHPD     Z8, Z7, Z5
-	VADDPS        Z4, Z5, Z4
-	VSHUFF32X4    $0x44, Z2, Z9, Z5
-	VSHUFF32X4    $0xee, Z2, Z9, Z2
-	VADDPS        Z5, Z2, Z5
-	VSHUFF32X4    $0x44, Z4, Z3, Z2
-	VSHUFF32X4    $0xee, Z4, Z3, Z3
-	VADDPS        Z2, Z3, Z2
-	VSHUFF32X4    $0x88, Z2, Z5, Z3
-	VSHUFF32X4    $0xdd, Z2, Z5, Z2
+	VSHUFF32X4    $0x44, Z2, Z5, Z3
+	VSHUFF32X4    $0xee, Z2, Z5, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, DX
-	VMOVD         DX, X2
-	VPBROADCASTD  X2, Z2
-	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z3, X2
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z3, X2
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z3, X2
-	VMOVUPS       X2, (BX)
+	VSHUFF32X4    $0x88, Z3, Z3, Z2
+	VSHUFF32X4    $0xdd, Z3, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X3
+	VPBROADCASTD  X3, Z3
+	VMULPS        Z3, Z2, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X3, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z3, X2
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z3, X2
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z3, X2
-	VMOVUPS       X2, K2, (BX)
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead30done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead60done
 
-ahead30row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead60:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead60same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead60row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead60done
 
-ahead30line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead30line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead30row
+ahead60row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead30done:
+ahead60same:
+	DECQ AX
+	JNZ  ahead60
+
+ahead60done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead31done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead61done
 
-ahead31row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead61:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead61same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead61row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead61done
 
-ahead31line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead31line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead31row
+ahead61row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead31done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead61same:
+	DECQ SI
+	JNZ  ahead61
+
+ahead61done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -4232,90 +5818,268 @@ ahead31done:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset62
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBW   (R8)(R10*1), Y18
+offset62:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset63
+	MOVQ (R10)(R11*8), AX
+
+offset63:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z2
-	VFMADD231PS (BX)(SI*1), Z18, Z4
-	VFMADD231PS (BX)(SI*2), Z18, Z6
-	VFMADD231PS (DI)(SI*2), Z18, Z8
-	VFMADD231PS (BX)(SI*4), Z18, Z10
-	VFMADD231PS (DI)(SI*4), Z18, Z12
-	VFMADD231PS (BX)(R9*2), Z18, Z14
-	VFMADD231PS (DI)(R9*2), Z18, Z16
-	VPMOVSXBW   (DX)(R10*1), Y18
+	VPMOVSXBW   16(SI), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   32(SI), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   48(SI), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVSXBW   (R9), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      Y0, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVSXBW   16(R9), Y23
+	VPSLLW      $0x07, Y23, Y23
+	VPANDD      Y0, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VPMOVSXBW   32(R9), Y24
+	VPSLLW      $0x07, Y24, Y24
+	VPANDD      Y0, Y24, Y24
+	VCVTPH2PS   Y24, Z24
+	VPMOVSXBW   48(R9), Y25
+	VPSLLW      $0x07, Y25, Y25
+	VPANDD      Y0, Y25, Y25
+	VCVTPH2PS   Y25, Z25
+	VMOVUPS     (R10), Z26
+	VFMADD231PS Z26, Z18, Z2
+	VFMADD231PS Z26, Z22, Z3
+	VMOVUPS     (R10)(R11*1), Z26
+	VFMADD231PS Z26, Z18, Z4
+	VFMADD231PS Z26, Z22, Z5
+	VMOVUPS     (R10)(R11*2), Z26
+	VFMADD231PS Z26, Z18, Z6
+	VFMADD231PS Z26, Z22, Z7
+	VMOVUPS     (R12)(R11*2), Z26
+	VFMADD231PS Z26, Z18, Z8
+	VFMADD231PS Z26, Z22, Z9
+	VMOVUPS     (R10)(R11*4), Z26
+	VFMADD231PS Z26, Z18, Z10
+	VFMADD231PS Z26, Z22, Z11
+	VMOVUPS     (R12)(R11*4), Z26
+	VFMADD231PS Z26, Z18, Z12
+	VFMADD231PS Z26, Z22, Z13
+	VMOVUPS     (R10)(R13*2), Z26
+	VFMADD231PS Z26, Z18, Z14
+	VFMADD231PS Z26, Z22, Z15
+	VMOVUPS     (R12)(R13*2), Z26
+	VFMADD231PS Z26, Z18, Z16
+	VFMADD231PS Z26, Z22, Z17
+	VMOVUPS     64(R10), Z18
+	VFMADD231PS Z18, Z19, Z2
+	VFMADD231PS Z18, Z23, Z3
+	VMOVUPS     64(R10)(R11*1), Z18
+	VFMADD231PS Z18, Z19, Z4
+	VFMADD231PS Z18, Z23, Z5
+	VMOVUPS     64(R10)(R11*2), Z18
+	VFMADD231PS Z18, Z19, Z6
+	VFMADD231PS Z18, Z23, Z7
+	VMOVUPS     64(R12)(R11*2), Z18
+	VFMADD231PS Z18, Z19, Z8
+	VFMADD231PS Z18, Z23, Z9
+	VMOVUPS     64(R10)(R11*4), Z18
+	VFMADD231PS Z18, Z19, Z10
+	VFMADD231PS Z18, Z23, Z11
+	VMOVUPS     64(R12)(R11*4), Z18
+	VFMADD231PS Z18, Z19, Z12
+	VFMADD231PS Z18, Z23, Z13
+	VMOVUPS     64(R10)(R13*2), Z18
+	VFMADD231PS Z18, Z19, Z14
+	VFMADD231PS Z18, Z23, Z15
+	VMOVUPS     64(R12)(R13*2), Z18
+	VFMADD231PS Z18, Z19, Z16
+	VFMADD231PS Z18, Z23, Z17
+	VMOVUPS     128(R10), Z18
+	VFMADD231PS Z18, Z20, Z2
+	VFMADD231PS Z18, Z24, Z3
+	VMOVUPS     128(R10)(R11*1), Z18
+	VFMADD231PS Z18, Z20, Z4
+	VFMADD231PS Z18, Z24, Z5
+	VMOVUPS     128(R10)(R11*2), Z18
+	VFMADD231PS Z18, Z20, Z6
+	VFMADD231PS Z18, Z24, Z7
+	VMOVUPS     128(R12)(R11*2), Z18
+	VFMADD231PS Z18, Z20, Z8
+	VFMADD231PS Z18, Z24, Z9
+	VMOVUPS     128(R10)(R11*4), Z18
+	VFMADD231PS Z18, Z20, Z10
+	VFMADD231PS Z18, Z24, Z11
+	VMOVUPS     128(R12)(R11*4), Z18
+	VFMADD231PS Z18, Z20, Z12
+	VFMADD231PS Z18, Z24, Z13
+	VMOVUPS     128(R10)(R13*2), Z18
+	VFMADD231PS Z18, Z20, Z14
+	VFMADD231PS Z18, Z24, Z15
+	VMOVUPS     128(R12)(R13*2), Z18
+	VFMADD231PS Z18, Z20, Z16
+	VFMADD231PS Z18, Z24, Z17
+	VMOVUPS     192(R10), Z18
+	VFMADD231PS Z18, Z21, Z2
+	VFMADD231PS Z18, Z25, Z3
+	VMOVUPS     192(R10)(R11*1), Z18
+	VFMADD231PS Z18, Z21, Z4
+	VFMADD231PS Z18, Z25, Z5
+	VMOVUPS     192(R10)(R11*2), Z18
+	VFMADD231PS Z18, Z21, Z6
+	VFMADD231PS Z18, Z25, Z7
+	VMOVUPS     192(R12)(R11*2), Z18
+	VFMADD231PS Z18, Z21, Z8
+	VFMADD231PS Z18, Z25, Z9
+	VMOVUPS     192(R10)(R11*4), Z18
+	VFMADD231PS Z18, Z21, Z10
+	VFMADD231PS Z18, Z25, Z11
+	VMOVUPS     192(R12)(R11*4), Z18
+	VFMADD231PS Z18, Z21, Z12
+	VFMADD231PS Z18, Z25, Z13
+	VMOVUPS     192(R10)(R13*2), Z18
+	VFMADD231PS Z18, Z21, Z14
+	VFMADD231PS Z18, Z25, Z15
+	VMOVUPS     192(R12)(R13*2), Z18
+	VFMADD231PS Z18, Z21, Z16
+	VFMADD231PS Z18, Z25, Z17
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VFMADD231PS (BX), Z18, Z3
-	VFMADD231PS (BX)(SI*1), Z18, Z5
-	VFMADD231PS (BX)(SI*2), Z18, Z7
-	VFMADD231PS (DI)(SI*2), Z18, Z9
-	VFMADD231PS (BX)(SI*4), Z18, Z11
-	VFMADD231PS (DI)(SI*4), Z18, Z13
-	VFMADD231PS (BX)(R9*2), Z18, Z15
-	VFMADD231PS (DI)(R9*2), Z18, Z17
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R10
-	DECQ        R11
-	JNZ         dims
+	VPMOVSXBW   (R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VMOVUPS     (R10), Z20
+	VFMADD231PS Z20, Z18, Z2
+	VFMADD231PS Z20, Z19, Z3
+	VMOVUPS     (R10)(R11*1), Z20
+	VFMADD231PS Z20, Z18, Z4
+	VFMADD231PS Z20, Z19, Z5
+	VMOVUPS     (R10)(R11*2), Z20
+	VFMADD231PS Z20, Z18, Z6
+	VFMADD231PS Z20, Z19, Z7
+	VMOVUPS     (R12)(R11*2), Z20
+	VFMADD231PS Z20, Z18, Z8
+	VFMADD231PS Z20, Z19, Z9
+	VMOVUPS     (R10)(R11*4), Z20
+	VFMADD231PS Z20, Z18, Z10
+	VFMADD231PS Z20, Z19, Z11
+	VMOVUPS     (R12)(R11*4), Z20
+	VFMADD231PS Z20, Z18, Z12
+	VFMADD231PS Z20, Z19, Z13
+	VMOVUPS     (R10)(R13*2), Z20
+	VFMADD231PS Z20, Z18, Z14
+	VFMADD231PS Z20, Z19, Z15
+	VMOVUPS     (R12)(R13*2), Z20
+	VFMADD231PS Z20, Z18, Z16
+	VFMADD231PS Z20, Z19, Z17
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R14, R14
 	JZ          reduce
-	VPMOVSXBW.Z (R8)(R10*1), K1, Y18
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVSXBW.Z (SI), K1, Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
+	VMOVUPS.Z   (R10), K1, Z19
 	VFMADD231PS Z19, Z18, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
+	VMOVUPS.Z   (R10)(R11*1), K1, Z19
 	VFMADD231PS Z19, Z18, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
+	VMOVUPS.Z   (R10)(R11*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
+	VMOVUPS.Z   (R12)(R11*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z19
+	VMOVUPS.Z   (R10)(R11*4), K1, Z19
 	VFMADD231PS Z19, Z18, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z19
+	VMOVUPS.Z   (R12)(R11*4), K1, Z19
 	VFMADD231PS Z19, Z18, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z19
+	VMOVUPS.Z   (R10)(R13*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z19
+	VMOVUPS.Z   (R12)(R13*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z16
-	VPMOVSXBW.Z (DX)(R10*1), K1, Y18
+	VPMOVSXBW.Z (R9), K1, Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VMOVUPS.Z   (BX), K1, Z19
+	VMOVUPS.Z   (R10), K1, Z19
 	VFMADD231PS Z19, Z18, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z19
+	VMOVUPS.Z   (R10)(R11*1), K1, Z19
 	VFMADD231PS Z19, Z18, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z19
+	VMOVUPS.Z   (R10)(R11*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z7
-	VMOVUPS.Z   (DI)(SI*2), K1, Z19
+	VMOVUPS.Z   (R12)(R11*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z9
-	VMOVUPS.Z   (BX)(SI*4), K1, Z19
+	VMOVUPS.Z   (R10)(R11*4), K1, Z19
 	VFMADD231PS Z19, Z18, Z11
-	VMOVUPS.Z   (DI)(SI*4), K1, Z19
+	VMOVUPS.Z   (R12)(R11*4), K1, Z19
 	VFMADD231PS Z19, Z18, Z13
-	VMOVUPS.Z   (BX)(R9*2), K1, Z19
+	VMOVUPS.Z   (R10)(R13*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z15
-	VMOVUPS.Z   (DI)(R9*2), K1, Z19
+	VMOVUPS.Z   (R12)(R13*2), K1, Z19
 	VFMADD231PS Z19, Z18, Z17
 
 reduce:
@@ -4364,732 +6128,851 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z5, Z3
 	VSHUFF32X4    $0xdd, Z2, Z5, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, DX
-	VMOVD         DX, X2
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X2
 	VPBROADCASTD  X2, Z2
 	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X3, (BX)
-	VMOVHPS       X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
 	JMP           stored
 
-part:
-	VMOVSS        X3, (BX)
-	VEXTRACTPS    $0x02, X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead32done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead64done
 
-ahead32row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead64:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead64same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead64row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead64done
 
-ahead32line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead32line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead32row
+ahead64row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead32done:
+ahead64same:
+	DECQ AX
+	JNZ  ahead64
+
+ahead64done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead33done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead65done
 
-ahead33row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead65:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead65same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead65row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead65done
 
-ahead33line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead33line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead33row
+ahead65row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead33done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead65same:
+	DECQ SI
+	JNZ  ahead65
+
+ahead65done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset66
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(SI*1), Y9
+offset66:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset67
+	MOVQ (R10)(R11*8), AX
+
+offset67:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VPMOVZXBW   (SI), Y3
+	VPSLLW      $0x08, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VPMOVZXBW   16(SI), Y4
+	VPSLLW      $0x08, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VPMOVZXBW   32(SI), Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVZXBW   48(SI), Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVZXBW   64(SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   80(SI), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   96(SI), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z1
-	VPMOVZXBW   (R9)(SI*1), Y9
+	VPMOVZXBW   112(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   (R9), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   16(R9), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   32(R9), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   48(R9), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   64(R9), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   80(R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   96(R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   112(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z3, Z1
+	VFMADD231PS Z19, Z11, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z12, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z13, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z14, Z2
+	VMOVUPS     256(R10), Z3
+	VFMADD231PS Z3, Z7, Z1
+	VFMADD231PS Z3, Z15, Z2
+	VMOVUPS     320(R10), Z3
+	VFMADD231PS Z3, Z8, Z1
+	VFMADD231PS Z3, Z16, Z2
+	VMOVUPS     384(R10), Z3
+	VFMADD231PS Z3, Z9, Z1
+	VFMADD231PS Z3, Z17, Z2
+	VMOVUPS     448(R10), Z3
+	VFMADD231PS Z3, Z10, Z1
+	VFMADD231PS Z3, Z18, Z2
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y3
+	VPSLLW      $0x08, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VPMOVZXBW   16(SI), Y4
+	VPSLLW      $0x08, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VPMOVZXBW   32(SI), Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVZXBW   48(SI), Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVZXBW   (R9), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   16(R9), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   32(R9), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z2
-	VPMOVZXBW   (R10)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z3
-	VPMOVZXBW   (R11)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z4
-	VPMOVZXBW   (R12)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z5
-	VPMOVZXBW   (R13)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z6
-	VPMOVZXBW   (R14)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z7
-	VPMOVZXBW   (DX)(SI*1), Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VFMADD231PS (BX), Z9, Z8
-	ADDQ        $+64, BX
+	VPMOVZXBW   48(R9), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z3, Z1
+	VFMADD231PS Z11, Z7, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z8, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z9, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z10, Z2
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y3
+	VPSLLW      $0x08, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VPMOVZXBW   (R9), Y4
+	VPSLLW      $0x08, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z5, Z3, Z1
+	VFMADD231PS Z5, Z4, Z2
+	ADDQ        $+64, R10
 	ADDQ        $+16, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+16, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VPMOVZXBW.Z (R8)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z1
-	VPMOVZXBW.Z (R9)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z2
-	VPMOVZXBW.Z (R10)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z3
-	VPMOVZXBW.Z (R11)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z4
-	VPMOVZXBW.Z (R12)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z5
-	VPMOVZXBW.Z (R13)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z6
-	VPMOVZXBW.Z (R14)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z7
-	VPMOVZXBW.Z (DX)(SI*1), K1, Y9
-	VPSLLW      $0x08, Y9, Y9
-	VCVTPH2PS   Y9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z8
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VPMOVZXBW.Z (SI), K1, Y3
+	VPSLLW      $0x08, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VPMOVZXBW.Z (R9), K1, Y3
+	VPSLLW      $0x08, Y3, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
 
 reduce:
-	VUNPCKLPS  Z2, Z1, Z9
+	VUNPCKLPS  Z2, Z1, Z3
 	VUNPCKHPS  Z2, Z1, Z1
-	VADDPS     Z9, Z1, Z9
-	VUNPCKLPS  Z4, Z3, Z1
-	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z3, Z1, Z3
+	VUNPCKLPD  Z3, Z3, Z1
+	VUNPCKHPD  Z3, Z3, Z2
 	VADDPS     Z1, Z2, Z1
-	VUNPCKLPS  Z6, Z5, Z2
-	VUNPCKHPS  Z6, Z5, Z3
-	VADDPS     Z2, Z3, Z2
-	VUNPCKLPS  Z8, Z7, Z3
-	VUNPCKHPS  Z8, Z7, Z4
-	VADDPS     Z3, Z4, Z3
-	VUNPCKLPD  Z1, Z9, Z4
-	VUNPCKHPD  Z1, Z9, Z1
-	VADDPS     Z4, Z1, Z4
-	VUNPCKLPD  Z3, Z2, Z1
-	VUNPCKHPD  Z3, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	VSHUFF32X4 $0x44, Z1, Z4, Z2
-	VSHUFF32X4 $0xee, Z1, Z4, Z1
+	VSHUFF32X4 $0x44, Z1, Z1, Z2
+	VSHUFF32X4 $0xee, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (SI)
 	JMP        stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y1, K2, (DX)
+one:
+	VMOVSS X1, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead34done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead68done
 
-ahead34row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead68:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead68same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead68row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead68done
 
-ahead34line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead34line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead34row
+ahead68row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead34done:
+ahead68same:
+	DECQ AX
+	JNZ  ahead68
+
+ahead68done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead35done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead69done
 
-ahead35row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead69:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead69same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead69row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead69done
 
-ahead35line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead35line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead35row
+ahead69row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead35done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead69same:
+	DECQ SI
+	JNZ  ahead69
+
+ahead69done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset70
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z9
-	VPMOVZXBW   (R9)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z10
-	VPMOVZXBW   (R10)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z11
-	VPMOVZXBW   (R11)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z12
-	VPMOVZXBW   (R12)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z5
-	VFMADD231PS (BX)(SI*1), Z17, Z13
-	VPMOVZXBW   (R13)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z6
-	VFMADD231PS (BX)(SI*1), Z17, Z14
-	VPMOVZXBW   (R14)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z7
-	VFMADD231PS (BX)(SI*1), Z17, Z15
-	VPMOVZXBW   (DX)(DI*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z8
-	VFMADD231PS (BX)(SI*1), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+16, DI
-	DECQ        R15
-	JNZ         dims
+offset70:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset71
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset71:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VPMOVZXBW   (SI), Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVZXBW   16(SI), Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVZXBW   32(SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   48(SI), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   64(SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   80(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   96(SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   112(SI), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   (R9), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   16(R9), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   32(R9), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   48(R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   64(R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   80(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   96(R9), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   112(R9), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z1
+	VFMADD231PS Z21, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z1
+	VFMADD231PS Z5, Z17, Z2
+	VMOVUPS     256(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VMOVUPS     320(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z1
+	VFMADD231PS Z5, Z19, Z2
+	VMOVUPS     384(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z1
+	VFMADD231PS Z5, Z20, Z2
+	VMOVUPS     448(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVZXBW   16(SI), Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VPMOVZXBW   32(SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   48(SI), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   (R9), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   16(R9), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   32(R9), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   48(R9), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z1
+	VFMADD231PS Z13, Z9, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z10, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z12, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VPMOVZXBW   (R9), Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z1
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS     (R10)(R11*1), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
+	ADDQ        $+64, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VPMOVZXBW.Z (R8)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VPMOVZXBW.Z (R9)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VPMOVZXBW.Z (R10)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VPMOVZXBW.Z (R11)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VPMOVZXBW.Z (R12)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVZXBW.Z (R13)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVZXBW.Z (R14)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXBW.Z (DX)(DI*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VPMOVZXBW.Z (SI), K1, Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VPMOVZXBW.Z (R9), K1, Y5
+	VPSLLW      $0x08, Y5, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, (BX)
-	JMP           stored
+	VUNPCKLPS  Z2, Z1, Z5
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z5, Z1, Z5
+	VUNPCKLPS  Z4, Z3, Z1
+	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VUNPCKLPD  Z1, Z5, Z2
+	VUNPCKHPD  Z1, Z5, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x44, Z2, Z2, Z1
+	VSHUFF32X4 $0xee, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x88, Z1, Z1, Z2
+	VSHUFF32X4 $0xdd, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
+	JMP        stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, K2, (BX)
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead36done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead72done
 
-ahead36row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead72:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead72same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead72row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead72done
 
-ahead36line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead36line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead36row
+ahead72row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead36done:
+ahead72same:
+	DECQ AX
+	JNZ  ahead72
+
+ahead72done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead37done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead73done
 
-ahead37row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead73:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead73same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead73row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead73done
 
-ahead37line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead37line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead37row
+ahead73row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead37done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead73same:
+	DECQ SI
+	JNZ  ahead73
+
+ahead73done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -5098,111 +6981,338 @@ ahead37done:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset74
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(R11*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z5
-	VFMADD231PS (BX)(SI*2), Z17, Z9
-	VFMADD231PS (DI)(SI*2), Z17, Z13
-	VPMOVZXBW   (R9)(R11*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z6
-	VFMADD231PS (BX)(SI*2), Z17, Z10
-	VFMADD231PS (DI)(SI*2), Z17, Z14
-	VPMOVZXBW   (R10)(R11*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z7
-	VFMADD231PS (BX)(SI*2), Z17, Z11
-	VFMADD231PS (DI)(SI*2), Z17, Z15
-	VPMOVZXBW   (DX)(R11*1), Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z8
-	VFMADD231PS (BX)(SI*2), Z17, Z12
-	VFMADD231PS (DI)(SI*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R11
-	DECQ        R12
-	JNZ         dims
+offset74:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset75
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset75:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVZXBW   (SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   16(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   32(SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   48(SI), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   64(SI), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   80(SI), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   96(SI), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   112(SI), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   (R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   16(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   32(R9), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   48(R9), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVZXBW   64(R9), Y21
+	VPSLLW      $0x08, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVZXBW   80(R9), Y22
+	VPSLLW      $0x08, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVZXBW   96(R9), Y23
+	VPSLLW      $0x08, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VPMOVZXBW   112(R9), Y24
+	VPSLLW      $0x08, Y24, Y24
+	VCVTPH2PS   Y24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z9, Z1
+	VFMADD231PS Z25, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z9, Z3
+	VFMADD231PS Z25, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z5
+	VFMADD231PS Z25, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z7
+	VFMADD231PS Z25, Z17, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z18, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z19, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z20, Z8
+	VMOVUPS     256(R10), Z9
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z9, Z21, Z2
+	VMOVUPS     256(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z13, Z3
+	VFMADD231PS Z9, Z21, Z4
+	VMOVUPS     256(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z9, Z21, Z6
+	VMOVUPS     256(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z7
+	VFMADD231PS Z9, Z21, Z8
+	VMOVUPS     320(R10), Z9
+	VFMADD231PS Z9, Z14, Z1
+	VFMADD231PS Z9, Z22, Z2
+	VMOVUPS     320(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z14, Z3
+	VFMADD231PS Z9, Z22, Z4
+	VMOVUPS     320(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z5
+	VFMADD231PS Z9, Z22, Z6
+	VMOVUPS     320(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z7
+	VFMADD231PS Z9, Z22, Z8
+	VMOVUPS     384(R10), Z9
+	VFMADD231PS Z9, Z15, Z1
+	VFMADD231PS Z9, Z23, Z2
+	VMOVUPS     384(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z15, Z3
+	VFMADD231PS Z9, Z23, Z4
+	VMOVUPS     384(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z5
+	VFMADD231PS Z9, Z23, Z6
+	VMOVUPS     384(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z7
+	VFMADD231PS Z9, Z23, Z8
+	VMOVUPS     448(R10), Z9
+	VFMADD231PS Z9, Z16, Z1
+	VFMADD231PS Z9, Z24, Z2
+	VMOVUPS     448(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z16, Z3
+	VFMADD231PS Z9, Z24, Z4
+	VMOVUPS     448(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z5
+	VFMADD231PS Z9, Z24, Z6
+	VMOVUPS     448(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z7
+	VFMADD231PS Z9, Z24, Z8
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   16(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   32(SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   48(SI), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   (R9), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   16(R9), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   32(R9), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   48(R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z9, Z1
+	VFMADD231PS Z17, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z9, Z3
+	VFMADD231PS Z17, Z13, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z5
+	VFMADD231PS Z17, Z13, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z7
+	VFMADD231PS Z17, Z13, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z14, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z14, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z14, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z15, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z15, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z15, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z16, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z16, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z16, Z8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   (R9), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z9, Z1
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS     (R10)(R11*1), Z11
+	VFMADD231PS Z11, Z9, Z3
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS     (R10)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z5
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS     (R12)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z7
+	VFMADD231PS Z11, Z10, Z8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	VPMOVZXBW.Z (R8)(R11*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVZXBW.Z (R9)(R11*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVZXBW.Z (R10)(R11*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXBW.Z (DX)(R11*1), K1, Y17
-	VPSLLW      $0x08, Y17, Y17
-	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXBW.Z (SI), K1, Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z7
+	VPMOVZXBW.Z (R9), K1, Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z8
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
+	VUNPCKLPS     Z2, Z1, Z9
 	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
+	VADDPS        Z9, Z1, Z9
 	VUNPCKLPS     Z4, Z3, Z1
 	VUNPCKHPS     Z4, Z3, Z2
 	VADDPS        Z1, Z2, Z1
@@ -5212,165 +7322,143 @@ reduce:
 	VUNPCKLPS     Z8, Z7, Z3
 	VUNPCKHPS     Z8, Z7, Z4
 	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
+	VUNPCKLPD     Z1, Z9, Z4
+	VUNPCKHPD     Z1, Z9, Z1
+	VADDPS        Z4, Z1, Z4
 	VUNPCKLPD     Z3, Z2, Z1
 	VUNPCKHPD     Z3, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VSHUFF32X4    $0x44, Z1, Z4, Z2
+	VSHUFF32X4    $0xee, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, (BX)
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, K2, (BX)
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead38done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead76done
 
-ahead38row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead76:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead76same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead76row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead76done
 
-ahead38line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead38line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead38row
+ahead76row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead38done:
+ahead76same:
+	DECQ AX
+	JNZ  ahead76
+
+ahead76done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead39done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead77done
 
-ahead39row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead77:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead77same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead77row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead77done
 
-ahead39line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead39line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead39row
+ahead77row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead39done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead77same:
+	DECQ SI
+	JNZ  ahead77
+
+ahead77done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -5387,86 +7475,256 @@ ahead39done:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset78
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBW   (R8)(R10*1), Y17
+offset78:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset79
+	MOVQ (R10)(R11*8), AX
+
+offset79:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z3
-	VFMADD231PS (BX)(SI*2), Z17, Z5
-	VFMADD231PS (DI)(SI*2), Z17, Z7
-	VFMADD231PS (BX)(SI*4), Z17, Z9
-	VFMADD231PS (DI)(SI*4), Z17, Z11
-	VFMADD231PS (BX)(R9*2), Z17, Z13
-	VFMADD231PS (DI)(R9*2), Z17, Z15
-	VPMOVZXBW   (DX)(R10*1), Y17
+	VPMOVZXBW   16(SI), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   32(SI), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   48(SI), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVZXBW   (R9), Y21
+	VPSLLW      $0x08, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVZXBW   16(R9), Y22
+	VPSLLW      $0x08, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVZXBW   32(R9), Y23
+	VPSLLW      $0x08, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VPMOVZXBW   48(R9), Y24
+	VPSLLW      $0x08, Y24, Y24
+	VCVTPH2PS   Y24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z17, Z1
+	VFMADD231PS Z25, Z21, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z17, Z3
+	VFMADD231PS Z25, Z21, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z5
+	VFMADD231PS Z25, Z21, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z7
+	VFMADD231PS Z25, Z21, Z8
+	VMOVUPS     (R10)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z9
+	VFMADD231PS Z25, Z21, Z10
+	VMOVUPS     (R12)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z11
+	VFMADD231PS Z25, Z21, Z12
+	VMOVUPS     (R10)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z13
+	VFMADD231PS Z25, Z21, Z14
+	VMOVUPS     (R12)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z15
+	VFMADD231PS Z25, Z21, Z16
+	VMOVUPS     64(R10), Z17
+	VFMADD231PS Z17, Z18, Z1
+	VFMADD231PS Z17, Z22, Z2
+	VMOVUPS     64(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z18, Z3
+	VFMADD231PS Z17, Z22, Z4
+	VMOVUPS     64(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z5
+	VFMADD231PS Z17, Z22, Z6
+	VMOVUPS     64(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z7
+	VFMADD231PS Z17, Z22, Z8
+	VMOVUPS     64(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z9
+	VFMADD231PS Z17, Z22, Z10
+	VMOVUPS     64(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z11
+	VFMADD231PS Z17, Z22, Z12
+	VMOVUPS     64(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z13
+	VFMADD231PS Z17, Z22, Z14
+	VMOVUPS     64(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z15
+	VFMADD231PS Z17, Z22, Z16
+	VMOVUPS     128(R10), Z17
+	VFMADD231PS Z17, Z19, Z1
+	VFMADD231PS Z17, Z23, Z2
+	VMOVUPS     128(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z19, Z3
+	VFMADD231PS Z17, Z23, Z4
+	VMOVUPS     128(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z5
+	VFMADD231PS Z17, Z23, Z6
+	VMOVUPS     128(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z7
+	VFMADD231PS Z17, Z23, Z8
+	VMOVUPS     128(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z9
+	VFMADD231PS Z17, Z23, Z10
+	VMOVUPS     128(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z11
+	VFMADD231PS Z17, Z23, Z12
+	VMOVUPS     128(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z13
+	VFMADD231PS Z17, Z23, Z14
+	VMOVUPS     128(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z15
+	VFMADD231PS Z17, Z23, Z16
+	VMOVUPS     192(R10), Z17
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z17, Z24, Z2
+	VMOVUPS     192(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z20, Z3
+	VFMADD231PS Z17, Z24, Z4
+	VMOVUPS     192(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z5
+	VFMADD231PS Z17, Z24, Z6
+	VMOVUPS     192(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z7
+	VFMADD231PS Z17, Z24, Z8
+	VMOVUPS     192(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z17, Z24, Z10
+	VMOVUPS     192(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z11
+	VFMADD231PS Z17, Z24, Z12
+	VMOVUPS     192(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z13
+	VFMADD231PS Z17, Z24, Z14
+	VMOVUPS     192(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z15
+	VFMADD231PS Z17, Z24, Z16
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z4
-	VFMADD231PS (BX)(SI*2), Z17, Z6
-	VFMADD231PS (DI)(SI*2), Z17, Z8
-	VFMADD231PS (BX)(SI*4), Z17, Z10
-	VFMADD231PS (DI)(SI*4), Z17, Z12
-	VFMADD231PS (BX)(R9*2), Z17, Z14
-	VFMADD231PS (DI)(R9*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R10
-	DECQ        R11
-	JNZ         dims
+	VPMOVZXBW   (R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z17, Z1
+	VFMADD231PS Z19, Z18, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z17, Z3
+	VFMADD231PS Z19, Z18, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z5
+	VFMADD231PS Z19, Z18, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z7
+	VFMADD231PS Z19, Z18, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z9
+	VFMADD231PS Z19, Z18, Z10
+	VMOVUPS     (R12)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z11
+	VFMADD231PS Z19, Z18, Z12
+	VMOVUPS     (R10)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z13
+	VFMADD231PS Z19, Z18, Z14
+	VMOVUPS     (R12)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z15
+	VFMADD231PS Z19, Z18, Z16
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R14, R14
 	JZ          reduce
-	VPMOVZXBW.Z (R8)(R10*1), K1, Y17
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVZXBW.Z (SI), K1, Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z15
-	VPMOVZXBW.Z (DX)(R10*1), K1, Y17
+	VPMOVZXBW.Z (R9), K1, Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z16
 
 reduce:
@@ -5515,696 +7773,791 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead40done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead80done
 
-ahead40row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead80:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead80same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead80row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead80done
 
-ahead40line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead40line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead40row
+ahead80row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead40done:
+ahead80same:
+	DECQ AX
+	JNZ  ahead80
+
+ahead80done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead41done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead81done
 
-ahead41row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead81:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead81same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead81row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead81done
 
-ahead41line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead41line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead41row
+ahead81row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead41done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead81same:
+	DECQ SI
+	JNZ  ahead81
+
+ahead81done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset82
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(SI*1), Z9
+offset82:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset83
+	MOVQ (R10)(R11*8), AX
+
+offset83:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VPMOVSXBD   (SI), Z3
+	VCVTDQ2PS   Z3, Z3
+	VPMOVSXBD   16(SI), Z4
+	VCVTDQ2PS   Z4, Z4
+	VPMOVSXBD   32(SI), Z5
+	VCVTDQ2PS   Z5, Z5
+	VPMOVSXBD   48(SI), Z6
+	VCVTDQ2PS   Z6, Z6
+	VPMOVSXBD   64(SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   80(SI), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   96(SI), Z9
 	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z1
-	VPMOVSXBD   (R9)(SI*1), Z9
+	VPMOVSXBD   112(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   (R9), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   16(R9), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   32(R9), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   48(R9), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   64(R9), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   80(R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   96(R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   112(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z3, Z1
+	VFMADD231PS Z19, Z11, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z12, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z13, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z14, Z2
+	VMOVUPS     256(R10), Z3
+	VFMADD231PS Z3, Z7, Z1
+	VFMADD231PS Z3, Z15, Z2
+	VMOVUPS     320(R10), Z3
+	VFMADD231PS Z3, Z8, Z1
+	VFMADD231PS Z3, Z16, Z2
+	VMOVUPS     384(R10), Z3
+	VFMADD231PS Z3, Z9, Z1
+	VFMADD231PS Z3, Z17, Z2
+	VMOVUPS     448(R10), Z3
+	VFMADD231PS Z3, Z10, Z1
+	VFMADD231PS Z3, Z18, Z2
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z3
+	VCVTDQ2PS   Z3, Z3
+	VPMOVSXBD   16(SI), Z4
+	VCVTDQ2PS   Z4, Z4
+	VPMOVSXBD   32(SI), Z5
+	VCVTDQ2PS   Z5, Z5
+	VPMOVSXBD   48(SI), Z6
+	VCVTDQ2PS   Z6, Z6
+	VPMOVSXBD   (R9), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   16(R9), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   32(R9), Z9
 	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z2
-	VPMOVSXBD   (R10)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z3
-	VPMOVSXBD   (R11)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z4
-	VPMOVSXBD   (R12)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z5
-	VPMOVSXBD   (R13)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z6
-	VPMOVSXBD   (R14)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z7
-	VPMOVSXBD   (DX)(SI*1), Z9
-	VCVTDQ2PS   Z9, Z9
-	VFMADD231PS (BX), Z9, Z8
-	ADDQ        $+64, BX
+	VPMOVSXBD   48(R9), Z10
+	VCVTDQ2PS   Z10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z3, Z1
+	VFMADD231PS Z11, Z7, Z2
+	VMOVUPS     64(R10), Z3
+	VFMADD231PS Z3, Z4, Z1
+	VFMADD231PS Z3, Z8, Z2
+	VMOVUPS     128(R10), Z3
+	VFMADD231PS Z3, Z5, Z1
+	VFMADD231PS Z3, Z9, Z2
+	VMOVUPS     192(R10), Z3
+	VFMADD231PS Z3, Z6, Z1
+	VFMADD231PS Z3, Z10, Z2
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z3
+	VCVTDQ2PS   Z3, Z3
+	VPMOVSXBD   (R9), Z4
+	VCVTDQ2PS   Z4, Z4
+	VMOVUPS     (R10), Z5
+	VFMADD231PS Z5, Z3, Z1
+	VFMADD231PS Z5, Z4, Z2
+	ADDQ        $+64, R10
 	ADDQ        $+16, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+16, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VPMOVSXBD.Z (R8)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z1
-	VPMOVSXBD.Z (R9)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z2
-	VPMOVSXBD.Z (R10)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z3
-	VPMOVSXBD.Z (R11)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z4
-	VPMOVSXBD.Z (R12)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z5
-	VPMOVSXBD.Z (R13)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z6
-	VPMOVSXBD.Z (R14)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z7
-	VPMOVSXBD.Z (DX)(SI*1), K1, Z9
-	VCVTDQ2PS   Z9, Z9
-	VMOVUPS.Z   (BX), K1, Z10
-	VFMADD231PS Z10, Z9, Z8
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VPMOVSXBD.Z (SI), K1, Z3
+	VCVTDQ2PS   Z3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VPMOVSXBD.Z (R9), K1, Z3
+	VCVTDQ2PS   Z3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
 
 reduce:
-	VUNPCKLPS  Z2, Z1, Z9
+	VUNPCKLPS  Z2, Z1, Z3
 	VUNPCKHPS  Z2, Z1, Z1
-	VADDPS     Z9, Z1, Z9
-	VUNPCKLPS  Z4, Z3, Z1
-	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z3, Z1, Z3
+	VUNPCKLPD  Z3, Z3, Z1
+	VUNPCKHPD  Z3, Z3, Z2
 	VADDPS     Z1, Z2, Z1
-	VUNPCKLPS  Z6, Z5, Z2
-	VUNPCKHPS  Z6, Z5, Z3
-	VADDPS     Z2, Z3, Z2
-	VUNPCKLPS  Z8, Z7, Z3
-	VUNPCKHPS  Z8, Z7, Z4
-	VADDPS     Z3, Z4, Z3
-	VUNPCKLPD  Z1, Z9, Z4
-	VUNPCKHPD  Z1, Z9, Z1
-	VADDPS     Z4, Z1, Z4
-	VUNPCKLPD  Z3, Z2, Z1
-	VUNPCKHPD  Z3, Z2, Z2
-	VADDPS     Z1, Z2, Z1
-	VSHUFF32X4 $0x44, Z1, Z4, Z2
-	VSHUFF32X4 $0xee, Z1, Z4, Z1
+	VSHUFF32X4 $0x44, Z1, Z1, Z2
+	VSHUFF32X4 $0xee, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y1, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X1, (SI)
 	JMP        stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K2
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	VMOVUPS Y1, K2, (DX)
+one:
+	VMOVSS X1, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead42done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead84done
 
-ahead42row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead84:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead84same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead84row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead84done
 
-ahead42line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead42line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead42row
+ahead84row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead42done:
+ahead84same:
+	DECQ AX
+	JNZ  ahead84
+
+ahead84done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead43done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead85done
 
-ahead43row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead85:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead85same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead85row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead85done
 
-ahead43line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead43line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead43row
+ahead85row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead43done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead85same:
+	DECQ SI
+	JNZ  ahead85
+
+ahead85done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset86
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z9
-	VPMOVSXBD   (R9)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z10
-	VPMOVSXBD   (R10)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z11
-	VPMOVSXBD   (R11)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z12
-	VPMOVSXBD   (R12)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z5
-	VFMADD231PS (BX)(SI*1), Z17, Z13
-	VPMOVSXBD   (R13)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z6
-	VFMADD231PS (BX)(SI*1), Z17, Z14
-	VPMOVSXBD   (R14)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z7
-	VFMADD231PS (BX)(SI*1), Z17, Z15
-	VPMOVSXBD   (DX)(DI*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z8
-	VFMADD231PS (BX)(SI*1), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+16, DI
-	DECQ        R15
-	JNZ         dims
+offset86:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset87
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset87:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VPMOVSXBD   (SI), Z5
+	VCVTDQ2PS   Z5, Z5
+	VPMOVSXBD   16(SI), Z6
+	VCVTDQ2PS   Z6, Z6
+	VPMOVSXBD   32(SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   48(SI), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   64(SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   80(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   96(SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   112(SI), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   (R9), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   16(R9), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   32(R9), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   48(R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   64(R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   80(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   96(R9), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   112(R9), Z20
+	VCVTDQ2PS   Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z1
+	VFMADD231PS Z21, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z1
+	VFMADD231PS Z5, Z17, Z2
+	VMOVUPS     256(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z1
+	VFMADD231PS Z5, Z18, Z2
+	VMOVUPS     320(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z1
+	VFMADD231PS Z5, Z19, Z2
+	VMOVUPS     384(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z1
+	VFMADD231PS Z5, Z20, Z2
+	VMOVUPS     448(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z5
+	VCVTDQ2PS   Z5, Z5
+	VPMOVSXBD   16(SI), Z6
+	VCVTDQ2PS   Z6, Z6
+	VPMOVSXBD   32(SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   48(SI), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   (R9), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   16(R9), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   32(R9), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   48(R9), Z12
+	VCVTDQ2PS   Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z1
+	VFMADD231PS Z13, Z9, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z1
+	VFMADD231PS Z5, Z10, Z2
+	VMOVUPS     64(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z1
+	VFMADD231PS Z5, Z11, Z2
+	VMOVUPS     128(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z1
+	VFMADD231PS Z5, Z12, Z2
+	VMOVUPS     192(R10)(R11*1), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z5
+	VCVTDQ2PS   Z5, Z5
+	VPMOVSXBD   (R9), Z6
+	VCVTDQ2PS   Z6, Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z1
+	VFMADD231PS Z7, Z6, Z2
+	VMOVUPS     (R10)(R11*1), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
+	ADDQ        $+64, R10
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VPMOVSXBD.Z (R8)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VPMOVSXBD.Z (R9)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VPMOVSXBD.Z (R10)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VPMOVSXBD.Z (R11)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VPMOVSXBD.Z (R12)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVSXBD.Z (R13)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVSXBD.Z (R14)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVSXBD.Z (DX)(DI*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VPMOVSXBD.Z (SI), K1, Z5
+	VCVTDQ2PS   Z5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VPMOVSXBD.Z (R9), K1, Z5
+	VCVTDQ2PS   Z5, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
-	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
-	VUNPCKLPS     Z4, Z3, Z1
-	VUNPCKHPS     Z4, Z3, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPS     Z6, Z5, Z2
-	VUNPCKHPS     Z6, Z5, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPS     Z8, Z7, Z3
-	VUNPCKHPS     Z8, Z7, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
-	VUNPCKLPD     Z3, Z2, Z1
-	VUNPCKHPD     Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
-	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, (BX)
-	JMP           stored
+	VUNPCKLPS  Z2, Z1, Z5
+	VUNPCKHPS  Z2, Z1, Z1
+	VADDPS     Z5, Z1, Z5
+	VUNPCKLPS  Z4, Z3, Z1
+	VUNPCKHPS  Z4, Z3, Z2
+	VADDPS     Z1, Z2, Z1
+	VUNPCKLPD  Z1, Z5, Z2
+	VUNPCKHPD  Z1, Z5, Z1
+	VADDPS     Z2, Z1, Z2
+	VSHUFF32X4 $0x44, Z2, Z2, Z1
+	VSHUFF32X4 $0xee, Z2, Z2, Z2
+	VADDPS     Z1, Z2, Z1
+	VSHUFF32X4 $0x88, Z1, Z1, Z2
+	VSHUFF32X4 $0xdd, Z1, Z1, Z1
+	VADDPS     Z2, Z1, Z2
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X2, (R9)
+	VMOVHPS    X2, (R9)(SI*1)
+	JMP        stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       Y2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z2, Y1
-	VMOVUPS       Y1, K2, (BX)
+one:
+	VMOVSS     X2, (R9)
+	VEXTRACTPS $0x02, X2, (R9)(SI*1)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead44done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead88done
 
-ahead44row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead88:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead88same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead88row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead88done
 
-ahead44line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead44line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead44row
+ahead88row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead44done:
+ahead88same:
+	DECQ AX
+	JNZ  ahead88
+
+ahead88done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead45done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead89done
 
-ahead45row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead89:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead89same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead89row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead89done
 
-ahead45line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead45line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead45row
+ahead89row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead45done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead89same:
+	DECQ SI
+	JNZ  ahead89
+
+ahead89done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -6213,103 +8566,310 @@ ahead45done:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	VMOVAPS Z0, Z9
-	VMOVAPS Z0, Z10
-	VMOVAPS Z0, Z11
-	VMOVAPS Z0, Z12
-	VMOVAPS Z0, Z13
-	VMOVAPS Z0, Z14
-	VMOVAPS Z0, Z15
-	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset90
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(R11*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z5
-	VFMADD231PS (BX)(SI*2), Z17, Z9
-	VFMADD231PS (DI)(SI*2), Z17, Z13
-	VPMOVSXBD   (R9)(R11*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z6
-	VFMADD231PS (BX)(SI*2), Z17, Z10
-	VFMADD231PS (DI)(SI*2), Z17, Z14
-	VPMOVSXBD   (R10)(R11*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z3
-	VFMADD231PS (BX)(SI*1), Z17, Z7
-	VFMADD231PS (BX)(SI*2), Z17, Z11
-	VFMADD231PS (DI)(SI*2), Z17, Z15
-	VPMOVSXBD   (DX)(R11*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z4
-	VFMADD231PS (BX)(SI*1), Z17, Z8
-	VFMADD231PS (BX)(SI*2), Z17, Z12
-	VFMADD231PS (DI)(SI*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R11
-	DECQ        R12
-	JNZ         dims
+offset90:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset91
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset91:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVSXBD   (SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   16(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   32(SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   48(SI), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   64(SI), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   80(SI), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   96(SI), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   112(SI), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   (R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   16(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   32(R9), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   48(R9), Z20
+	VCVTDQ2PS   Z20, Z20
+	VPMOVSXBD   64(R9), Z21
+	VCVTDQ2PS   Z21, Z21
+	VPMOVSXBD   80(R9), Z22
+	VCVTDQ2PS   Z22, Z22
+	VPMOVSXBD   96(R9), Z23
+	VCVTDQ2PS   Z23, Z23
+	VPMOVSXBD   112(R9), Z24
+	VCVTDQ2PS   Z24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z9, Z1
+	VFMADD231PS Z25, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z9, Z3
+	VFMADD231PS Z25, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z5
+	VFMADD231PS Z25, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z9, Z7
+	VFMADD231PS Z25, Z17, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z18, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z19, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z20, Z8
+	VMOVUPS     256(R10), Z9
+	VFMADD231PS Z9, Z13, Z1
+	VFMADD231PS Z9, Z21, Z2
+	VMOVUPS     256(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z13, Z3
+	VFMADD231PS Z9, Z21, Z4
+	VMOVUPS     256(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z5
+	VFMADD231PS Z9, Z21, Z6
+	VMOVUPS     256(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z13, Z7
+	VFMADD231PS Z9, Z21, Z8
+	VMOVUPS     320(R10), Z9
+	VFMADD231PS Z9, Z14, Z1
+	VFMADD231PS Z9, Z22, Z2
+	VMOVUPS     320(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z14, Z3
+	VFMADD231PS Z9, Z22, Z4
+	VMOVUPS     320(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z5
+	VFMADD231PS Z9, Z22, Z6
+	VMOVUPS     320(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z14, Z7
+	VFMADD231PS Z9, Z22, Z8
+	VMOVUPS     384(R10), Z9
+	VFMADD231PS Z9, Z15, Z1
+	VFMADD231PS Z9, Z23, Z2
+	VMOVUPS     384(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z15, Z3
+	VFMADD231PS Z9, Z23, Z4
+	VMOVUPS     384(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z5
+	VFMADD231PS Z9, Z23, Z6
+	VMOVUPS     384(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z15, Z7
+	VFMADD231PS Z9, Z23, Z8
+	VMOVUPS     448(R10), Z9
+	VFMADD231PS Z9, Z16, Z1
+	VFMADD231PS Z9, Z24, Z2
+	VMOVUPS     448(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z16, Z3
+	VFMADD231PS Z9, Z24, Z4
+	VMOVUPS     448(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z5
+	VFMADD231PS Z9, Z24, Z6
+	VMOVUPS     448(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z16, Z7
+	VFMADD231PS Z9, Z24, Z8
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   16(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   32(SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   48(SI), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   (R9), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   16(R9), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   32(R9), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   48(R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z9, Z1
+	VFMADD231PS Z17, Z13, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z9, Z3
+	VFMADD231PS Z17, Z13, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z5
+	VFMADD231PS Z17, Z13, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z9, Z7
+	VFMADD231PS Z17, Z13, Z8
+	VMOVUPS     64(R10), Z9
+	VFMADD231PS Z9, Z10, Z1
+	VFMADD231PS Z9, Z14, Z2
+	VMOVUPS     64(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z10, Z3
+	VFMADD231PS Z9, Z14, Z4
+	VMOVUPS     64(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z5
+	VFMADD231PS Z9, Z14, Z6
+	VMOVUPS     64(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z10, Z7
+	VFMADD231PS Z9, Z14, Z8
+	VMOVUPS     128(R10), Z9
+	VFMADD231PS Z9, Z11, Z1
+	VFMADD231PS Z9, Z15, Z2
+	VMOVUPS     128(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z11, Z3
+	VFMADD231PS Z9, Z15, Z4
+	VMOVUPS     128(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z5
+	VFMADD231PS Z9, Z15, Z6
+	VMOVUPS     128(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z11, Z7
+	VFMADD231PS Z9, Z15, Z8
+	VMOVUPS     192(R10), Z9
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z9, Z16, Z2
+	VMOVUPS     192(R10)(R11*1), Z9
+	VFMADD231PS Z9, Z12, Z3
+	VFMADD231PS Z9, Z16, Z4
+	VMOVUPS     192(R10)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z9, Z16, Z6
+	VMOVUPS     192(R12)(R11*2), Z9
+	VFMADD231PS Z9, Z12, Z7
+	VFMADD231PS Z9, Z16, Z8
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   (R9), Z10
+	VCVTDQ2PS   Z10, Z10
+	VMOVUPS     (R10), Z11
+	VFMADD231PS Z11, Z9, Z1
+	VFMADD231PS Z11, Z10, Z2
+	VMOVUPS     (R10)(R11*1), Z11
+	VFMADD231PS Z11, Z9, Z3
+	VFMADD231PS Z11, Z10, Z4
+	VMOVUPS     (R10)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z5
+	VFMADD231PS Z11, Z10, Z6
+	VMOVUPS     (R12)(R11*2), Z11
+	VFMADD231PS Z11, Z9, Z7
+	VFMADD231PS Z11, Z10, Z8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	VPMOVSXBD.Z (R8)(R11*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z13
-	VPMOVSXBD.Z (R9)(R11*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z14
-	VPMOVSXBD.Z (R10)(R11*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z15
-	VPMOVSXBD.Z (DX)(R11*1), K1, Z17
-	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
-	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
-	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
-	VFMADD231PS Z18, Z17, Z16
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBD.Z (SI), K1, Z9
+	VCVTDQ2PS   Z9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z7
+	VPMOVSXBD.Z (R9), K1, Z9
+	VCVTDQ2PS   Z9, Z9
+	VMOVUPS.Z   (R10), K1, Z10
+	VFMADD231PS Z10, Z9, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z10
+	VFMADD231PS Z10, Z9, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z10
+	VFMADD231PS Z10, Z9, Z8
 
 reduce:
-	VUNPCKLPS     Z2, Z1, Z17
+	VUNPCKLPS     Z2, Z1, Z9
 	VUNPCKHPS     Z2, Z1, Z1
-	VADDPS        Z17, Z1, Z17
+	VADDPS        Z9, Z1, Z9
 	VUNPCKLPS     Z4, Z3, Z1
 	VUNPCKHPS     Z4, Z3, Z2
 	VADDPS        Z1, Z2, Z1
@@ -6319,165 +8879,143 @@ reduce:
 	VUNPCKLPS     Z8, Z7, Z3
 	VUNPCKHPS     Z8, Z7, Z4
 	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z10, Z9, Z4
-	VUNPCKHPS     Z10, Z9, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z12, Z11, Z5
-	VUNPCKHPS     Z12, Z11, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z14, Z13, Z6
-	VUNPCKHPS     Z14, Z13, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z16, Z15, Z7
-	VUNPCKHPS     Z16, Z15, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPD     Z1, Z17, Z8
-	VUNPCKHPD     Z1, Z17, Z1
-	VADDPS        Z8, Z1, Z8
+	VUNPCKLPD     Z1, Z9, Z4
+	VUNPCKHPD     Z1, Z9, Z1
+	VADDPS        Z4, Z1, Z4
 	VUNPCKLPD     Z3, Z2, Z1
 	VUNPCKHPD     Z3, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	VUNPCKLPD     Z5, Z4, Z2
-	VUNPCKHPD     Z5, Z4, Z3
-	VADDPS        Z2, Z3, Z2
-	VUNPCKLPD     Z7, Z6, Z3
-	VUNPCKHPD     Z7, Z6, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x44, Z1, Z8, Z4
-	VSHUFF32X4    $0xee, Z1, Z8, Z1
-	VADDPS        Z4, Z1, Z4
-	VSHUFF32X4    $0x44, Z3, Z2, Z1
-	VSHUFF32X4    $0xee, Z3, Z2, Z2
-	VADDPS        Z1, Z2, Z1
-	VSHUFF32X4    $0x88, Z1, Z4, Z2
-	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VSHUFF32X4    $0x44, Z1, Z4, Z2
+	VSHUFF32X4    $0xee, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, (BX)
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K2
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	VMOVUPS       X2, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVUPS       X1, K2, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVUPS       X1, K2, (BX)
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead46done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead92done
 
-ahead46row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead92:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead92same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead92row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead92done
 
-ahead46line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead46line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead46row
+ahead92row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead46done:
+ahead92same:
+	DECQ AX
+	JNZ  ahead92
+
+ahead92done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead47done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead93done
 
-ahead47row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead93:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead93same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead93row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead93done
 
-ahead47line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead47line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead47row
+ahead93row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead47done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead93same:
+	DECQ SI
+	JNZ  ahead93
+
+ahead93done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -6494,82 +9032,244 @@ ahead47done:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset94
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVSXBD   (R8)(R10*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z1
-	VFMADD231PS (BX)(SI*1), Z17, Z3
-	VFMADD231PS (BX)(SI*2), Z17, Z5
-	VFMADD231PS (DI)(SI*2), Z17, Z7
-	VFMADD231PS (BX)(SI*4), Z17, Z9
-	VFMADD231PS (DI)(SI*4), Z17, Z11
-	VFMADD231PS (BX)(R9*2), Z17, Z13
-	VFMADD231PS (DI)(R9*2), Z17, Z15
-	VPMOVSXBD   (DX)(R10*1), Z17
-	VCVTDQ2PS   Z17, Z17
-	VFMADD231PS (BX), Z17, Z2
-	VFMADD231PS (BX)(SI*1), Z17, Z4
-	VFMADD231PS (BX)(SI*2), Z17, Z6
-	VFMADD231PS (DI)(SI*2), Z17, Z8
-	VFMADD231PS (BX)(SI*4), Z17, Z10
-	VFMADD231PS (DI)(SI*4), Z17, Z12
-	VFMADD231PS (BX)(R9*2), Z17, Z14
-	VFMADD231PS (DI)(R9*2), Z17, Z16
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+16, R10
-	DECQ        R11
-	JNZ         dims
+offset94:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset95
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset95:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   16(SI), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   32(SI), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   48(SI), Z20
+	VCVTDQ2PS   Z20, Z20
+	VPMOVSXBD   (R9), Z21
+	VCVTDQ2PS   Z21, Z21
+	VPMOVSXBD   16(R9), Z22
+	VCVTDQ2PS   Z22, Z22
+	VPMOVSXBD   32(R9), Z23
+	VCVTDQ2PS   Z23, Z23
+	VPMOVSXBD   48(R9), Z24
+	VCVTDQ2PS   Z24, Z24
+	VMOVUPS     (R10), Z25
+	VFMADD231PS Z25, Z17, Z1
+	VFMADD231PS Z25, Z21, Z2
+	VMOVUPS     (R10)(R11*1), Z25
+	VFMADD231PS Z25, Z17, Z3
+	VFMADD231PS Z25, Z21, Z4
+	VMOVUPS     (R10)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z5
+	VFMADD231PS Z25, Z21, Z6
+	VMOVUPS     (R12)(R11*2), Z25
+	VFMADD231PS Z25, Z17, Z7
+	VFMADD231PS Z25, Z21, Z8
+	VMOVUPS     (R10)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z9
+	VFMADD231PS Z25, Z21, Z10
+	VMOVUPS     (R12)(R11*4), Z25
+	VFMADD231PS Z25, Z17, Z11
+	VFMADD231PS Z25, Z21, Z12
+	VMOVUPS     (R10)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z13
+	VFMADD231PS Z25, Z21, Z14
+	VMOVUPS     (R12)(R13*2), Z25
+	VFMADD231PS Z25, Z17, Z15
+	VFMADD231PS Z25, Z21, Z16
+	VMOVUPS     64(R10), Z17
+	VFMADD231PS Z17, Z18, Z1
+	VFMADD231PS Z17, Z22, Z2
+	VMOVUPS     64(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z18, Z3
+	VFMADD231PS Z17, Z22, Z4
+	VMOVUPS     64(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z5
+	VFMADD231PS Z17, Z22, Z6
+	VMOVUPS     64(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z18, Z7
+	VFMADD231PS Z17, Z22, Z8
+	VMOVUPS     64(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z9
+	VFMADD231PS Z17, Z22, Z10
+	VMOVUPS     64(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z18, Z11
+	VFMADD231PS Z17, Z22, Z12
+	VMOVUPS     64(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z13
+	VFMADD231PS Z17, Z22, Z14
+	VMOVUPS     64(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z18, Z15
+	VFMADD231PS Z17, Z22, Z16
+	VMOVUPS     128(R10), Z17
+	VFMADD231PS Z17, Z19, Z1
+	VFMADD231PS Z17, Z23, Z2
+	VMOVUPS     128(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z19, Z3
+	VFMADD231PS Z17, Z23, Z4
+	VMOVUPS     128(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z5
+	VFMADD231PS Z17, Z23, Z6
+	VMOVUPS     128(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z19, Z7
+	VFMADD231PS Z17, Z23, Z8
+	VMOVUPS     128(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z9
+	VFMADD231PS Z17, Z23, Z10
+	VMOVUPS     128(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z19, Z11
+	VFMADD231PS Z17, Z23, Z12
+	VMOVUPS     128(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z13
+	VFMADD231PS Z17, Z23, Z14
+	VMOVUPS     128(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z19, Z15
+	VFMADD231PS Z17, Z23, Z16
+	VMOVUPS     192(R10), Z17
+	VFMADD231PS Z17, Z20, Z1
+	VFMADD231PS Z17, Z24, Z2
+	VMOVUPS     192(R10)(R11*1), Z17
+	VFMADD231PS Z17, Z20, Z3
+	VFMADD231PS Z17, Z24, Z4
+	VMOVUPS     192(R10)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z5
+	VFMADD231PS Z17, Z24, Z6
+	VMOVUPS     192(R12)(R11*2), Z17
+	VFMADD231PS Z17, Z20, Z7
+	VFMADD231PS Z17, Z24, Z8
+	VMOVUPS     192(R10)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z9
+	VFMADD231PS Z17, Z24, Z10
+	VMOVUPS     192(R12)(R11*4), Z17
+	VFMADD231PS Z17, Z20, Z11
+	VFMADD231PS Z17, Z24, Z12
+	VMOVUPS     192(R10)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z13
+	VFMADD231PS Z17, Z24, Z14
+	VMOVUPS     192(R12)(R13*2), Z17
+	VFMADD231PS Z17, Z20, Z15
+	VFMADD231PS Z17, Z24, Z16
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   (R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z17, Z1
+	VFMADD231PS Z19, Z18, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z17, Z3
+	VFMADD231PS Z19, Z18, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z5
+	VFMADD231PS Z19, Z18, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z17, Z7
+	VFMADD231PS Z19, Z18, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z9
+	VFMADD231PS Z19, Z18, Z10
+	VMOVUPS     (R12)(R11*4), Z19
+	VFMADD231PS Z19, Z17, Z11
+	VFMADD231PS Z19, Z18, Z12
+	VMOVUPS     (R10)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z13
+	VFMADD231PS Z19, Z18, Z14
+	VMOVUPS     (R12)(R13*2), Z19
+	VFMADD231PS Z19, Z17, Z15
+	VFMADD231PS Z19, Z18, Z16
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
 	JZ          reduce
-	VPMOVSXBD.Z (R8)(R10*1), K1, Z17
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVSXBD.Z (SI), K1, Z17
 	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z3
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z5
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z7
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z9
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z11
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z13
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z15
-	VPMOVSXBD.Z (DX)(R10*1), K1, Z17
+	VPMOVSXBD.Z (R9), K1, Z17
 	VCVTDQ2PS   Z17, Z17
-	VMOVUPS.Z   (BX), K1, Z18
+	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z2
-	VMOVUPS.Z   (BX)(SI*1), K1, Z18
+	VMOVUPS.Z   (R10)(R11*1), K1, Z18
 	VFMADD231PS Z18, Z17, Z4
-	VMOVUPS.Z   (BX)(SI*2), K1, Z18
+	VMOVUPS.Z   (R10)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z6
-	VMOVUPS.Z   (DI)(SI*2), K1, Z18
+	VMOVUPS.Z   (R12)(R11*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z8
-	VMOVUPS.Z   (BX)(SI*4), K1, Z18
+	VMOVUPS.Z   (R10)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z10
-	VMOVUPS.Z   (DI)(SI*4), K1, Z18
+	VMOVUPS.Z   (R12)(R11*4), K1, Z18
 	VFMADD231PS Z18, Z17, Z12
-	VMOVUPS.Z   (BX)(R9*2), K1, Z18
+	VMOVUPS.Z   (R10)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z14
-	VMOVUPS.Z   (DI)(R9*2), K1, Z18
+	VMOVUPS.Z   (R12)(R13*2), K1, Z18
 	VFMADD231PS Z18, Z17, Z16
 
 reduce:
@@ -6618,338 +9318,405 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X2, (BX)
-	VMOVHPS       X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVLPS       X1, (BX)
-	VMOVHPS       X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
 	JMP           stored
 
-part:
-	VMOVSS        X2, (BX)
-	VEXTRACTPS    $0x02, X2, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
-	VMOVSS        X1, (BX)
-	VEXTRACTPS    $0x02, X1, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead48done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead96done
 
-ahead48row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead96:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead96same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead96row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead96done
 
-ahead48line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead48line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead48row
+ahead96row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead48done:
+ahead96same:
+	DECQ AX
+	JNZ  ahead96
+
+ahead96done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead49done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead97done
 
-ahead49row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead97:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead97same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead97row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead97done
 
-ahead49line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead49line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead49row
+ahead97row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead49done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead97same:
+	DECQ SI
+	JNZ  ahead97
+
+ahead97done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	VMOVAPS Z2, Z8
-	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z10
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), DI
-	XORQ    SI, SI
-	SHRQ    $0x04, DI
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset98
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBQ   (R8)(SI*1), Z11
+offset98:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset99
+	MOVQ (R10)(R11*8), AX
+
+offset99:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R11
+
+width8:
+	CMPQ        R11, $+128
+	JLT         width8done
+	VPMOVZXBQ   (SI), Z5
+	VPMULUDQ    Z0, Z5, Z5
+	VPERMPS     Z1, Z5, Z5
+	VPMOVZXBQ   8(SI), Z6
+	VPMULUDQ    Z0, Z6, Z6
+	VPERMPS     Z1, Z6, Z6
+	VPMOVZXBQ   16(SI), Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS     Z1, Z7, Z7
+	VPMOVZXBQ   24(SI), Z8
+	VPMULUDQ    Z0, Z8, Z8
+	VPERMPS     Z1, Z8, Z8
+	VPMOVZXBQ   32(SI), Z9
+	VPMULUDQ    Z0, Z9, Z9
+	VPERMPS     Z1, Z9, Z9
+	VPMOVZXBQ   40(SI), Z10
+	VPMULUDQ    Z0, Z10, Z10
+	VPERMPS     Z1, Z10, Z10
+	VPMOVZXBQ   48(SI), Z11
 	VPMULUDQ    Z0, Z11, Z11
 	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z3
-	VPMOVZXBQ   (R9)(SI*1), Z11
+	VPMOVZXBQ   56(SI), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VPMOVZXBQ   (R9), Z13
+	VPMULUDQ    Z0, Z13, Z13
+	VPERMPS     Z1, Z13, Z13
+	VPMOVZXBQ   8(R9), Z14
+	VPMULUDQ    Z0, Z14, Z14
+	VPERMPS     Z1, Z14, Z14
+	VPMOVZXBQ   16(R9), Z15
+	VPMULUDQ    Z0, Z15, Z15
+	VPERMPS     Z1, Z15, Z15
+	VPMOVZXBQ   24(R9), Z16
+	VPMULUDQ    Z0, Z16, Z16
+	VPERMPS     Z1, Z16, Z16
+	VPMOVZXBQ   32(R9), Z17
+	VPMULUDQ    Z0, Z17, Z17
+	VPERMPS     Z1, Z17, Z17
+	VPMOVZXBQ   40(R9), Z18
+	VPMULUDQ    Z0, Z18, Z18
+	VPERMPS     Z1, Z18, Z18
+	VPMOVZXBQ   48(R9), Z19
+	VPMULUDQ    Z0, Z19, Z19
+	VPERMPS     Z1, Z19, Z19
+	VPMOVZXBQ   56(R9), Z20
+	VPMULUDQ    Z0, Z20, Z20
+	VPERMPS     Z1, Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z5, Z3
+	VFMADD231PS Z21, Z13, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z14, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z15, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z16, Z4
+	VMOVUPS     256(R10), Z5
+	VFMADD231PS Z5, Z9, Z3
+	VFMADD231PS Z5, Z17, Z4
+	VMOVUPS     320(R10), Z5
+	VFMADD231PS Z5, Z10, Z3
+	VFMADD231PS Z5, Z18, Z4
+	VMOVUPS     384(R10), Z5
+	VFMADD231PS Z5, Z11, Z3
+	VFMADD231PS Z5, Z19, Z4
+	VMOVUPS     448(R10), Z5
+	VFMADD231PS Z5, Z12, Z3
+	VFMADD231PS Z5, Z20, Z4
+	ADDQ        $+512, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+128, R11
+	JMP         width8
+
+width8done:
+	CMPQ        R11, $+64
+	JLT         width4done
+	VPMOVZXBQ   (SI), Z5
+	VPMULUDQ    Z0, Z5, Z5
+	VPERMPS     Z1, Z5, Z5
+	VPMOVZXBQ   8(SI), Z6
+	VPMULUDQ    Z0, Z6, Z6
+	VPERMPS     Z1, Z6, Z6
+	VPMOVZXBQ   16(SI), Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS     Z1, Z7, Z7
+	VPMOVZXBQ   24(SI), Z8
+	VPMULUDQ    Z0, Z8, Z8
+	VPERMPS     Z1, Z8, Z8
+	VPMOVZXBQ   (R9), Z9
+	VPMULUDQ    Z0, Z9, Z9
+	VPERMPS     Z1, Z9, Z9
+	VPMOVZXBQ   8(R9), Z10
+	VPMULUDQ    Z0, Z10, Z10
+	VPERMPS     Z1, Z10, Z10
+	VPMOVZXBQ   16(R9), Z11
 	VPMULUDQ    Z0, Z11, Z11
 	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z4
-	VPMOVZXBQ   (R10)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z5
-	VPMOVZXBQ   (R11)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z6
-	VPMOVZXBQ   (R12)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z7
-	VPMOVZXBQ   (R13)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z8
-	VPMOVZXBQ   (R14)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z9
-	VPMOVZXBQ   (DX)(SI*1), Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS     Z1, Z11, Z11
-	VFMADD231PS (BX), Z11, Z10
-	ADDQ        $+64, BX
+	VPMOVZXBQ   24(R9), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z5, Z3
+	VFMADD231PS Z13, Z9, Z4
+	VMOVUPS     64(R10), Z5
+	VFMADD231PS Z5, Z6, Z3
+	VFMADD231PS Z5, Z10, Z4
+	VMOVUPS     128(R10), Z5
+	VFMADD231PS Z5, Z7, Z3
+	VFMADD231PS Z5, Z11, Z4
+	VMOVUPS     192(R10), Z5
+	VFMADD231PS Z5, Z8, Z3
+	VFMADD231PS Z5, Z12, Z4
+	ADDQ        $+256, R10
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+64, R11
+
+width4done:
+width1:
+	CMPQ        R11, $+16
+	JLT         width1done
+	VPMOVZXBQ   (SI), Z5
+	VPMULUDQ    Z0, Z5, Z5
+	VPERMPS     Z1, Z5, Z5
+	VPMOVZXBQ   (R9), Z6
+	VPMULUDQ    Z0, Z6, Z6
+	VPERMPS     Z1, Z6, Z6
+	VMOVUPS     (R10), Z7
+	VFMADD231PS Z7, Z5, Z3
+	VFMADD231PS Z7, Z6, Z4
+	ADDQ        $+64, R10
 	ADDQ        $+8, SI
-	DECQ        DI
-	JNZ         dims
+	ADDQ        $+8, R9
+	SUBQ        $+16, R11
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R11, R11
 	JZ          reduce
-	VPMOVZXBQ.Z (R8)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z3
-	VPMOVZXBQ.Z (R9)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z4
-	VPMOVZXBQ.Z (R10)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z5
-	VPMOVZXBQ.Z (R11)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z6
-	VPMOVZXBQ.Z (R12)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z7
-	VPMOVZXBQ.Z (R13)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z8
-	VPMOVZXBQ.Z (R14)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z9
-	VPMOVZXBQ.Z (DX)(SI*1), K2, Z11
-	VPMULUDQ    Z0, Z11, Z11
-	VPERMPS.Z   Z1, Z11, K1, Z11
-	VMOVUPS.Z   (BX), K1, Z12
-	VFMADD231PS Z12, Z11, Z10
+	MOVL        $0xffffffff, R13
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K1
+	LEAQ        1(R11), R11
+	SHRQ        $0x01, R11
+	BZHIL       R11, R13, R12
+	KMOVW       R12, K2
+	VPMOVZXBQ.Z (SI), K2, Z5
+	VPMULUDQ    Z0, Z5, Z5
+	VPERMPS.Z   Z1, Z5, K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z3
+	VPMOVZXBQ.Z (R9), K2, Z5
+	VPMULUDQ    Z0, Z5, Z5
+	VPERMPS.Z   Z1, Z5, K1, Z5
+	VMOVUPS.Z   (R10), K1, Z6
+	VFMADD231PS Z6, Z5, Z4
 
 reduce:
-	VUNPCKLPS  Z4, Z3, Z11
+	VUNPCKLPS  Z4, Z3, Z5
 	VUNPCKHPS  Z4, Z3, Z3
-	VADDPS     Z11, Z3, Z11
-	VUNPCKLPS  Z6, Z5, Z3
-	VUNPCKHPS  Z6, Z5, Z4
+	VADDPS     Z5, Z3, Z5
+	VUNPCKLPD  Z5, Z5, Z3
+	VUNPCKHPD  Z5, Z5, Z4
 	VADDPS     Z3, Z4, Z3
-	VUNPCKLPS  Z8, Z7, Z4
-	VUNPCKHPS  Z8, Z7, Z5
-	VADDPS     Z4, Z5, Z4
-	VUNPCKLPS  Z10, Z9, Z5
-	VUNPCKHPS  Z10, Z9, Z6
-	VADDPS     Z5, Z6, Z5
-	VUNPCKLPD  Z3, Z11, Z6
-	VUNPCKHPD  Z3, Z11, Z3
-	VADDPS     Z6, Z3, Z6
-	VUNPCKLPD  Z5, Z4, Z3
-	VUNPCKHPD  Z5, Z4, Z4
-	VADDPS     Z3, Z4, Z3
-	VSHUFF32X4 $0x44, Z3, Z6, Z4
-	VSHUFF32X4 $0xee, Z3, Z6, Z3
+	VSHUFF32X4 $0x44, Z3, Z3, Z4
+	VSHUFF32X4 $0xee, Z3, Z3, Z3
 	VADDPS     Z4, Z3, Z4
 	VSHUFF32X4 $0x88, Z4, Z4, Z3
 	VSHUFF32X4 $0xdd, Z4, Z4, Z4
 	VADDPS     Z3, Z4, Z3
-	MOVQ       stride+8(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       keys+48(FP), BX
-	MOVQ       AX, DX
-	SUBQ       CX, BX
-	CMPQ       BX, $+8
-	JLT        part
-	VMOVUPS    Y3, (DX)
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, SI
+	LEAQ       1(BX), R9
+	CMPQ       R9, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X3, (SI)
 	JMP        stored
 
-part:
-	MOVL    $0xffffffff, DI
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K3
-	LEAQ    1(BX), BX
-	SHRQ    $0x01, BX
-	BZHIL   BX, DI, SI
-	KMOVW   SI, K4
-	VMOVUPS Y3, K3, (DX)
+one:
+	VMOVSS X3, (SI)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead50done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead100done
 
-ahead50row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead100:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead100same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead100row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead100done
 
-ahead50line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead50line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead50row
+ahead100row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead50done:
+ahead100same:
+	DECQ AX
+	JNZ  ahead100
+
+ahead100done:
 	VZEROUPPER
 	RET
 
@@ -6976,398 +9743,450 @@ DATA i4ValuesAVX512<>+60(SB)/4, $0xbf800000
 GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    8(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead51done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead101done
 
-ahead51row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead101:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead101same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead101row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead101done
 
-ahead51line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead51line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead51row
+ahead101row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead51done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R11
-	ADDQ    BX, R11
-	LEAQ    4(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R12
-	ADDQ    BX, R12
-	LEAQ    5(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R13
-	ADDQ    BX, R13
-	LEAQ    6(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R14
-	ADDQ    BX, R14
-	LEAQ    7(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead101same:
+	DECQ SI
+	JNZ  ahead101
+
+ahead101done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	VMOVAPS Z2, Z8
-	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z10
-	VMOVAPS Z2, Z11
-	VMOVAPS Z2, Z12
-	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z14
-	VMOVAPS Z2, Z15
-	VMOVAPS Z2, Z16
-	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z18
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	MOVQ    dim+24(FP), R15
-	XORQ    DI, DI
-	SHRQ    $0x04, R15
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset102
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBQ   (R8)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z3
-	VFMADD231PS (BX)(SI*1), Z19, Z11
-	VPMOVZXBQ   (R9)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z4
-	VFMADD231PS (BX)(SI*1), Z19, Z12
-	VPMOVZXBQ   (R10)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z5
-	VFMADD231PS (BX)(SI*1), Z19, Z13
-	VPMOVZXBQ   (R11)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z6
-	VFMADD231PS (BX)(SI*1), Z19, Z14
-	VPMOVZXBQ   (R12)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z7
-	VFMADD231PS (BX)(SI*1), Z19, Z15
-	VPMOVZXBQ   (R13)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z8
-	VFMADD231PS (BX)(SI*1), Z19, Z16
-	VPMOVZXBQ   (R14)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z9
-	VFMADD231PS (BX)(SI*1), Z19, Z17
-	VPMOVZXBQ   (DX)(DI*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z10
-	VFMADD231PS (BX)(SI*1), Z19, Z18
-	ADDQ        $+64, BX
-	ADDQ        $+8, DI
-	DECQ        R15
-	JNZ         dims
+offset102:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset103
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset103:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	MOVQ dim+24(FP), R12
+
+width8:
+	CMPQ        R12, $+128
+	JLT         width8done
+	VPMOVZXBQ   (SI), Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS     Z1, Z7, Z7
+	VPMOVZXBQ   8(SI), Z8
+	VPMULUDQ    Z0, Z8, Z8
+	VPERMPS     Z1, Z8, Z8
+	VPMOVZXBQ   16(SI), Z9
+	VPMULUDQ    Z0, Z9, Z9
+	VPERMPS     Z1, Z9, Z9
+	VPMOVZXBQ   24(SI), Z10
+	VPMULUDQ    Z0, Z10, Z10
+	VPERMPS     Z1, Z10, Z10
+	VPMOVZXBQ   32(SI), Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS     Z1, Z11, Z11
+	VPMOVZXBQ   40(SI), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VPMOVZXBQ   48(SI), Z13
+	VPMULUDQ    Z0, Z13, Z13
+	VPERMPS     Z1, Z13, Z13
+	VPMOVZXBQ   56(SI), Z14
+	VPMULUDQ    Z0, Z14, Z14
+	VPERMPS     Z1, Z14, Z14
+	VPMOVZXBQ   (R9), Z15
+	VPMULUDQ    Z0, Z15, Z15
+	VPERMPS     Z1, Z15, Z15
+	VPMOVZXBQ   8(R9), Z16
+	VPMULUDQ    Z0, Z16, Z16
+	VPERMPS     Z1, Z16, Z16
+	VPMOVZXBQ   16(R9), Z17
+	VPMULUDQ    Z0, Z17, Z17
+	VPERMPS     Z1, Z17, Z17
+	VPMOVZXBQ   24(R9), Z18
+	VPMULUDQ    Z0, Z18, Z18
+	VPERMPS     Z1, Z18, Z18
+	VPMOVZXBQ   32(R9), Z19
+	VPMULUDQ    Z0, Z19, Z19
+	VPERMPS     Z1, Z19, Z19
+	VPMOVZXBQ   40(R9), Z20
+	VPMULUDQ    Z0, Z20, Z20
+	VPERMPS     Z1, Z20, Z20
+	VPMOVZXBQ   48(R9), Z21
+	VPMULUDQ    Z0, Z21, Z21
+	VPERMPS     Z1, Z21, Z21
+	VPMOVZXBQ   56(R9), Z22
+	VPMULUDQ    Z0, Z22, Z22
+	VPERMPS     Z1, Z22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+128, R12
+	JMP         width8
+
+width8done:
+	CMPQ        R12, $+64
+	JLT         width4done
+	VPMOVZXBQ   (SI), Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS     Z1, Z7, Z7
+	VPMOVZXBQ   8(SI), Z8
+	VPMULUDQ    Z0, Z8, Z8
+	VPERMPS     Z1, Z8, Z8
+	VPMOVZXBQ   16(SI), Z9
+	VPMULUDQ    Z0, Z9, Z9
+	VPERMPS     Z1, Z9, Z9
+	VPMOVZXBQ   24(SI), Z10
+	VPMULUDQ    Z0, Z10, Z10
+	VPERMPS     Z1, Z10, Z10
+	VPMOVZXBQ   (R9), Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS     Z1, Z11, Z11
+	VPMOVZXBQ   8(R9), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VPMOVZXBQ   16(R9), Z13
+	VPMULUDQ    Z0, Z13, Z13
+	VPERMPS     Z1, Z13, Z13
+	VPMOVZXBQ   24(R9), Z14
+	VPMULUDQ    Z0, Z14, Z14
+	VPERMPS     Z1, Z14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+64, R12
+
+width4done:
+width1:
+	CMPQ        R12, $+16
+	JLT         width1done
+	VPMOVZXBQ   (SI), Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS     Z1, Z7, Z7
+	VPMOVZXBQ   (R9), Z8
+	VPMULUDQ    Z0, Z8, Z8
+	VPERMPS     Z1, Z8, Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+16, R12
+	JMP         width1
+
+width1done:
+	TESTQ       R12, R12
 	JZ          reduce
-	VPMOVZXBQ.Z (R8)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z11
-	VPMOVZXBQ.Z (R9)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z12
-	VPMOVZXBQ.Z (R10)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z13
-	VPMOVZXBQ.Z (R11)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z14
-	VPMOVZXBQ.Z (R12)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z7
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z15
-	VPMOVZXBQ.Z (R13)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z8
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z16
-	VPMOVZXBQ.Z (R14)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z9
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z17
-	VPMOVZXBQ.Z (DX)(DI*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z10
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z18
+	MOVL        $0xffffffff, R14
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K1
+	LEAQ        1(R12), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R13
+	KMOVW       R13, K2
+	VPMOVZXBQ.Z (SI), K2, Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS.Z   Z1, Z7, K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VPMOVZXBQ.Z (R9), K2, Z7
+	VPMULUDQ    Z0, Z7, Z7
+	VPERMPS.Z   Z1, Z7, K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
 
 reduce:
-	VUNPCKLPS     Z4, Z3, Z19
-	VUNPCKHPS     Z4, Z3, Z3
-	VADDPS        Z19, Z3, Z19
-	VUNPCKLPS     Z6, Z5, Z3
-	VUNPCKHPS     Z6, Z5, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPS     Z8, Z7, Z4
-	VUNPCKHPS     Z8, Z7, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPS     Z10, Z9, Z5
-	VUNPCKHPS     Z10, Z9, Z6
-	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z12, Z11, Z6
-	VUNPCKHPS     Z12, Z11, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z14, Z13, Z7
-	VUNPCKHPS     Z14, Z13, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPS     Z16, Z15, Z8
-	VUNPCKHPS     Z16, Z15, Z9
-	VADDPS        Z8, Z9, Z8
-	VUNPCKLPS     Z18, Z17, Z9
-	VUNPCKHPS     Z18, Z17, Z10
-	VADDPS        Z9, Z10, Z9
-	VUNPCKLPD     Z3, Z19, Z10
-	VUNPCKHPD     Z3, Z19, Z3
-	VADDPS        Z10, Z3, Z10
-	VUNPCKLPD     Z5, Z4, Z3
-	VUNPCKHPD     Z5, Z4, Z4
-	VADDPS        Z3, Z4, Z3
-	VUNPCKLPD     Z7, Z6, Z4
-	VUNPCKHPD     Z7, Z6, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPD     Z9, Z8, Z5
-	VUNPCKHPD     Z9, Z8, Z6
-	VADDPS        Z5, Z6, Z5
-	VSHUFF32X4    $0x44, Z3, Z10, Z6
-	VSHUFF32X4    $0xee, Z3, Z10, Z3
-	VADDPS        Z6, Z3, Z6
-	VSHUFF32X4    $0x44, Z5, Z4, Z3
-	VSHUFF32X4    $0xee, Z5, Z4, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x88, Z3, Z6, Z4
-	VSHUFF32X4    $0xdd, Z3, Z6, Z3
-	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+8
-	JLT           part
-	VMOVUPS       Y4, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z4, Y3
-	VMOVUPS       Y3, (BX)
-	JMP           stored
+	VUNPCKLPS  Z4, Z3, Z7
+	VUNPCKHPS  Z4, Z3, Z3
+	VADDPS     Z7, Z3, Z7
+	VUNPCKLPS  Z6, Z5, Z3
+	VUNPCKHPS  Z6, Z5, Z4
+	VADDPS     Z3, Z4, Z3
+	VUNPCKLPD  Z3, Z7, Z4
+	VUNPCKHPD  Z3, Z7, Z3
+	VADDPS     Z4, Z3, Z4
+	VSHUFF32X4 $0x44, Z4, Z4, Z3
+	VSHUFF32X4 $0xee, Z4, Z4, Z4
+	VADDPS     Z3, Z4, Z3
+	VSHUFF32X4 $0x88, Z3, Z3, Z4
+	VSHUFF32X4 $0xdd, Z3, Z3, Z3
+	VADDPS     Z4, Z3, Z4
+	MOVQ       stride+8(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       CX, R9
+	LEAQ       1(BX), R10
+	CMPQ       R10, keys+48(FP)
+	JEQ        one
+	VMOVLPS    X4, (R9)
+	VMOVHPS    X4, (R9)(SI*1)
+	JMP        stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K4
-	VMOVUPS       Y4, K3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF64X4 $0x01, Z4, Y3
-	VMOVUPS       Y3, K3, (BX)
+one:
+	VMOVSS     X4, (R9)
+	VEXTRACTPS $0x02, X4, (R9)(SI*1)
 
 stored:
-	ADDQ $+32, AX
-	ADDQ $+8, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead52done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead104done
 
-ahead52row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead104:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead104same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead104row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead104done
 
-ahead52line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead52line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead52row
+ahead104row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead52done:
+ahead104same:
+	DECQ AX
+	JNZ  ahead104
+
+ahead104done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    4(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead53done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead105done
 
-ahead53row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead105:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead105same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead105row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead105done
 
-ahead53line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead53line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead53row
+ahead105row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead53done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R9
-	ADDQ    BX, R9
-	LEAQ    2(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R10
-	ADDQ    BX, R10
-	LEAQ    3(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead105same:
+	DECQ SI
+	JNZ  ahead105
+
+ahead105done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -7376,111 +10195,338 @@ ahead53done:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	VMOVAPS Z2, Z11
-	VMOVAPS Z2, Z12
-	VMOVAPS Z2, Z13
-	VMOVAPS Z2, Z14
-	VMOVAPS Z2, Z15
-	VMOVAPS Z2, Z16
-	VMOVAPS Z2, Z17
-	VMOVAPS Z2, Z18
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	MOVQ    dim+24(FP), R12
-	XORQ    R11, R11
-	SHRQ    $0x04, R12
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset106
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBQ   (R8)(R11*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z3
-	VFMADD231PS (BX)(SI*1), Z19, Z7
-	VFMADD231PS (BX)(SI*2), Z19, Z11
-	VFMADD231PS (DI)(SI*2), Z19, Z15
-	VPMOVZXBQ   (R9)(R11*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z4
-	VFMADD231PS (BX)(SI*1), Z19, Z8
-	VFMADD231PS (BX)(SI*2), Z19, Z12
-	VFMADD231PS (DI)(SI*2), Z19, Z16
-	VPMOVZXBQ   (R10)(R11*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z5
-	VFMADD231PS (BX)(SI*1), Z19, Z9
-	VFMADD231PS (BX)(SI*2), Z19, Z13
-	VFMADD231PS (DI)(SI*2), Z19, Z17
-	VPMOVZXBQ   (DX)(R11*1), Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z6
-	VFMADD231PS (BX)(SI*1), Z19, Z10
-	VFMADD231PS (BX)(SI*2), Z19, Z14
-	VFMADD231PS (DI)(SI*2), Z19, Z18
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+8, R11
-	DECQ        R12
-	JNZ         dims
+offset106:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset107
+	MOVQ (R10)(R11*8), AX
 
-rest:
-	KORTESTW    K1, K1
+offset107:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVZXBQ   (SI), Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS     Z1, Z11, Z11
+	VPMOVZXBQ   8(SI), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VPMOVZXBQ   16(SI), Z13
+	VPMULUDQ    Z0, Z13, Z13
+	VPERMPS     Z1, Z13, Z13
+	VPMOVZXBQ   24(SI), Z14
+	VPMULUDQ    Z0, Z14, Z14
+	VPERMPS     Z1, Z14, Z14
+	VPMOVZXBQ   32(SI), Z15
+	VPMULUDQ    Z0, Z15, Z15
+	VPERMPS     Z1, Z15, Z15
+	VPMOVZXBQ   40(SI), Z16
+	VPMULUDQ    Z0, Z16, Z16
+	VPERMPS     Z1, Z16, Z16
+	VPMOVZXBQ   48(SI), Z17
+	VPMULUDQ    Z0, Z17, Z17
+	VPERMPS     Z1, Z17, Z17
+	VPMOVZXBQ   56(SI), Z18
+	VPMULUDQ    Z0, Z18, Z18
+	VPERMPS     Z1, Z18, Z18
+	VPMOVZXBQ   (R9), Z19
+	VPMULUDQ    Z0, Z19, Z19
+	VPERMPS     Z1, Z19, Z19
+	VPMOVZXBQ   8(R9), Z20
+	VPMULUDQ    Z0, Z20, Z20
+	VPERMPS     Z1, Z20, Z20
+	VPMOVZXBQ   16(R9), Z21
+	VPMULUDQ    Z0, Z21, Z21
+	VPERMPS     Z1, Z21, Z21
+	VPMOVZXBQ   24(R9), Z22
+	VPMULUDQ    Z0, Z22, Z22
+	VPERMPS     Z1, Z22, Z22
+	VPMOVZXBQ   32(R9), Z23
+	VPMULUDQ    Z0, Z23, Z23
+	VPERMPS     Z1, Z23, Z23
+	VPMOVZXBQ   40(R9), Z24
+	VPMULUDQ    Z0, Z24, Z24
+	VPERMPS     Z1, Z24, Z24
+	VPMOVZXBQ   48(R9), Z25
+	VPMULUDQ    Z0, Z25, Z25
+	VPERMPS     Z1, Z25, Z25
+	VPMOVZXBQ   56(R9), Z26
+	VPMULUDQ    Z0, Z26, Z26
+	VPERMPS     Z1, Z26, Z26
+	VMOVUPS     (R10), Z27
+	VFMADD231PS Z27, Z11, Z3
+	VFMADD231PS Z27, Z19, Z4
+	VMOVUPS     (R10)(R11*1), Z27
+	VFMADD231PS Z27, Z11, Z5
+	VFMADD231PS Z27, Z19, Z6
+	VMOVUPS     (R10)(R11*2), Z27
+	VFMADD231PS Z27, Z11, Z7
+	VFMADD231PS Z27, Z19, Z8
+	VMOVUPS     (R12)(R11*2), Z27
+	VFMADD231PS Z27, Z11, Z9
+	VFMADD231PS Z27, Z19, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z20, Z4
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z20, Z6
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z20, Z8
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z20, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z21, Z4
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z21, Z6
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z21, Z8
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z21, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z22, Z4
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z22, Z6
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z22, Z8
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z22, Z10
+	VMOVUPS     256(R10), Z11
+	VFMADD231PS Z11, Z15, Z3
+	VFMADD231PS Z11, Z23, Z4
+	VMOVUPS     256(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z15, Z5
+	VFMADD231PS Z11, Z23, Z6
+	VMOVUPS     256(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z15, Z7
+	VFMADD231PS Z11, Z23, Z8
+	VMOVUPS     256(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z15, Z9
+	VFMADD231PS Z11, Z23, Z10
+	VMOVUPS     320(R10), Z11
+	VFMADD231PS Z11, Z16, Z3
+	VFMADD231PS Z11, Z24, Z4
+	VMOVUPS     320(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z16, Z5
+	VFMADD231PS Z11, Z24, Z6
+	VMOVUPS     320(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z16, Z7
+	VFMADD231PS Z11, Z24, Z8
+	VMOVUPS     320(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z16, Z9
+	VFMADD231PS Z11, Z24, Z10
+	VMOVUPS     384(R10), Z11
+	VFMADD231PS Z11, Z17, Z3
+	VFMADD231PS Z11, Z25, Z4
+	VMOVUPS     384(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z17, Z5
+	VFMADD231PS Z11, Z25, Z6
+	VMOVUPS     384(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z17, Z7
+	VFMADD231PS Z11, Z25, Z8
+	VMOVUPS     384(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z17, Z9
+	VFMADD231PS Z11, Z25, Z10
+	VMOVUPS     448(R10), Z11
+	VFMADD231PS Z11, Z18, Z3
+	VFMADD231PS Z11, Z26, Z4
+	VMOVUPS     448(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z18, Z5
+	VFMADD231PS Z11, Z26, Z6
+	VMOVUPS     448(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z18, Z7
+	VFMADD231PS Z11, Z26, Z8
+	VMOVUPS     448(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z18, Z9
+	VFMADD231PS Z11, Z26, Z10
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXBQ   (SI), Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS     Z1, Z11, Z11
+	VPMOVZXBQ   8(SI), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VPMOVZXBQ   16(SI), Z13
+	VPMULUDQ    Z0, Z13, Z13
+	VPERMPS     Z1, Z13, Z13
+	VPMOVZXBQ   24(SI), Z14
+	VPMULUDQ    Z0, Z14, Z14
+	VPERMPS     Z1, Z14, Z14
+	VPMOVZXBQ   (R9), Z15
+	VPMULUDQ    Z0, Z15, Z15
+	VPERMPS     Z1, Z15, Z15
+	VPMOVZXBQ   8(R9), Z16
+	VPMULUDQ    Z0, Z16, Z16
+	VPERMPS     Z1, Z16, Z16
+	VPMOVZXBQ   16(R9), Z17
+	VPMULUDQ    Z0, Z17, Z17
+	VPERMPS     Z1, Z17, Z17
+	VPMOVZXBQ   24(R9), Z18
+	VPMULUDQ    Z0, Z18, Z18
+	VPERMPS     Z1, Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXBQ   (SI), Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS     Z1, Z11, Z11
+	VPMOVZXBQ   (R9), Z12
+	VPMULUDQ    Z0, Z12, Z12
+	VPERMPS     Z1, Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
 	JZ          reduce
-	VPMOVZXBQ.Z (R8)(R11*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z7
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z11
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z15
-	VPMOVZXBQ.Z (R9)(R11*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z8
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z12
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z16
-	VPMOVZXBQ.Z (R10)(R11*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z5
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z9
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z13
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z17
-	VPMOVZXBQ.Z (DX)(R11*1), K2, Z19
-	VPMULUDQ    Z0, Z19, Z19
-	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
-	VFMADD231PS Z20, Z19, Z6
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
-	VFMADD231PS Z20, Z19, Z10
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z14
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
-	VFMADD231PS Z20, Z19, Z18
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXBQ.Z (SI), K2, Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS.Z   Z1, Z11, K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VPMOVZXBQ.Z (R9), K2, Z11
+	VPMULUDQ    Z0, Z11, Z11
+	VPERMPS.Z   Z1, Z11, K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
 
 reduce:
-	VUNPCKLPS     Z4, Z3, Z19
+	VUNPCKLPS     Z4, Z3, Z11
 	VUNPCKHPS     Z4, Z3, Z3
-	VADDPS        Z19, Z3, Z19
+	VADDPS        Z11, Z3, Z11
 	VUNPCKLPS     Z6, Z5, Z3
 	VUNPCKHPS     Z6, Z5, Z4
 	VADDPS        Z3, Z4, Z3
@@ -7490,167 +10536,145 @@ reduce:
 	VUNPCKLPS     Z10, Z9, Z5
 	VUNPCKHPS     Z10, Z9, Z6
 	VADDPS        Z5, Z6, Z5
-	VUNPCKLPS     Z12, Z11, Z6
-	VUNPCKHPS     Z12, Z11, Z7
-	VADDPS        Z6, Z7, Z6
-	VUNPCKLPS     Z14, Z13, Z7
-	VUNPCKHPS     Z14, Z13, Z8
-	VADDPS        Z7, Z8, Z7
-	VUNPCKLPS     Z16, Z15, Z8
-	VUNPCKHPS     Z16, Z15, Z9
-	VADDPS        Z8, Z9, Z8
-	VUNPCKLPS     Z18, Z17, Z9
-	VUNPCKHPS     Z18, Z17, Z10
-	VADDPS        Z9, Z10, Z9
-	VUNPCKLPD     Z3, Z19, Z10
-	VUNPCKHPD     Z3, Z19, Z3
-	VADDPS        Z10, Z3, Z10
+	VUNPCKLPD     Z3, Z11, Z6
+	VUNPCKHPD     Z3, Z11, Z3
+	VADDPS        Z6, Z3, Z6
 	VUNPCKLPD     Z5, Z4, Z3
 	VUNPCKHPD     Z5, Z4, Z4
 	VADDPS        Z3, Z4, Z3
-	VUNPCKLPD     Z7, Z6, Z4
-	VUNPCKHPD     Z7, Z6, Z5
-	VADDPS        Z4, Z5, Z4
-	VUNPCKLPD     Z9, Z8, Z5
-	VUNPCKHPD     Z9, Z8, Z6
-	VADDPS        Z5, Z6, Z5
-	VSHUFF32X4    $0x44, Z3, Z10, Z6
-	VSHUFF32X4    $0xee, Z3, Z10, Z3
-	VADDPS        Z6, Z3, Z6
-	VSHUFF32X4    $0x44, Z5, Z4, Z3
-	VSHUFF32X4    $0xee, Z5, Z4, Z4
-	VADDPS        Z3, Z4, Z3
-	VSHUFF32X4    $0x88, Z3, Z6, Z4
-	VSHUFF32X4    $0xdd, Z3, Z6, Z3
+	VSHUFF32X4    $0x44, Z3, Z6, Z4
+	VSHUFF32X4    $0xee, Z3, Z6, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $+4
-	JLT           part
-	VMOVUPS       X4, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z4, X3
-	VMOVUPS       X3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z4, X3
-	VMOVUPS       X3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z4, X3
-	VMOVUPS       X3, (BX)
+	VSHUFF32X4    $0x88, Z4, Z4, Z3
+	VSHUFF32X4    $0xdd, Z4, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
 	JMP           stored
 
-part:
-	MOVL          $0xffffffff, R8
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K3
-	LEAQ          1(SI), SI
-	SHRQ          $0x01, SI
-	BZHIL         SI, R8, DI
-	KMOVW         DI, K4
-	VMOVUPS       X4, K3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x01, Z4, X3
-	VMOVUPS       X3, K3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x02, Z4, X3
-	VMOVUPS       X3, K3, (BX)
-	ADDQ          DX, BX
-	VEXTRACTF32X4 $0x03, Z4, X3
-	VMOVUPS       X3, K3, (BX)
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
 
 stored:
-	ADDQ $+16, AX
-	ADDQ $+4, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead54done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead108done
 
-ahead54row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead108:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead108same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead108row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead108done
 
-ahead54line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead54line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead54row
+ahead108row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead54done:
+ahead108same:
+	DECQ AX
+	JNZ  ahead108
+
+ahead108done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $0-88
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $16-88
 	VPBROADCASTQ i4SpreadAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), AX
-	XORQ         CX, CX
-	MOVQ         dim+24(FP), DX
-	ANDQ         $0x0f, DX
-	MOVL         $0xffffffff, SI
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K1
-	LEAQ         1(DX), DX
-	SHRQ         $0x01, DX
-	BZHIL        DX, SI, BX
-	KMOVW        BX, K2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
 
 block:
-	MOVQ    aheadKeys+72(FP), BX
-	MOVQ    CX, DX
-	LEAQ    2(CX), SI
-	CMPQ    SI, BX
-	CMOVQLT SI, BX
-	CMPQ    DX, BX
-	JGE     ahead55done
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead109done
 
-ahead55row:
-	MOVQ aheadOff+64(FP), SI
-	MOVQ aheadLines+80(FP), DI
-	MOVQ ahead+56(FP), R8
-	MOVQ (SI)(DX*8), SI
-	ADDQ R8, SI
+ahead109:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead109same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead109row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead109done
 
-ahead55line:
-	PREFETCHT0 (SI)
-	ADDQ       $0x40, SI
-	DECQ       DI
-	JNZ        ahead55line
-	INCQ       DX
-	CMPQ       DX, BX
-	JLT        ahead55row
+ahead109row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead55done:
-	MOVQ    off+40(FP), DX
-	MOVQ    k+32(FP), BX
-	MOVQ    keys+48(FP), SI
-	DECQ    SI
-	LEAQ    (CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), R8
-	ADDQ    BX, R8
-	LEAQ    1(CX), DI
-	CMPQ    DI, SI
-	CMOVQGT SI, DI
-	MOVQ    (DX)(DI*8), DX
-	ADDQ    BX, DX
+ahead109same:
+	DECQ SI
+	JNZ  ahead109
+
+ahead109done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -7667,86 +10691,256 @@ ahead55done:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    q+16(FP), BX
-	MOVQ    dim+24(FP), SI
-	MOVQ    SI, SI
-	SHLQ    $0x02, SI
-	LEAQ    (BX)(SI*1), DI
-	LEAQ    (SI)(SI*2), R9
-	MOVQ    dim+24(FP), R11
-	XORQ    R10, R10
-	SHRQ    $0x04, R11
-	JZ      rest
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset110
+	MOVQ    (R10)(R11*8), AX
 
-dims:
-	VPMOVZXBQ   (R8)(R10*1), Z19
+offset110:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset111
+	MOVQ (R10)(R11*8), AX
+
+offset111:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVZXBQ   (SI), Z19
 	VPMULUDQ    Z0, Z19, Z19
 	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z3
-	VFMADD231PS (BX)(SI*1), Z19, Z5
-	VFMADD231PS (BX)(SI*2), Z19, Z7
-	VFMADD231PS (DI)(SI*2), Z19, Z9
-	VFMADD231PS (BX)(SI*4), Z19, Z11
-	VFMADD231PS (DI)(SI*4), Z19, Z13
-	VFMADD231PS (BX)(R9*2), Z19, Z15
-	VFMADD231PS (DI)(R9*2), Z19, Z17
-	VPMOVZXBQ   (DX)(R10*1), Z19
+	VPMOVZXBQ   8(SI), Z20
+	VPMULUDQ    Z0, Z20, Z20
+	VPERMPS     Z1, Z20, Z20
+	VPMOVZXBQ   16(SI), Z21
+	VPMULUDQ    Z0, Z21, Z21
+	VPERMPS     Z1, Z21, Z21
+	VPMOVZXBQ   24(SI), Z22
+	VPMULUDQ    Z0, Z22, Z22
+	VPERMPS     Z1, Z22, Z22
+	VPMOVZXBQ   (R9), Z23
+	VPMULUDQ    Z0, Z23, Z23
+	VPERMPS     Z1, Z23, Z23
+	VPMOVZXBQ   8(R9), Z24
+	VPMULUDQ    Z0, Z24, Z24
+	VPERMPS     Z1, Z24, Z24
+	VPMOVZXBQ   16(R9), Z25
+	VPMULUDQ    Z0, Z25, Z25
+	VPERMPS     Z1, Z25, Z25
+	VPMOVZXBQ   24(R9), Z26
+	VPMULUDQ    Z0, Z26, Z26
+	VPERMPS     Z1, Z26, Z26
+	VMOVUPS     (R10), Z27
+	VFMADD231PS Z27, Z19, Z3
+	VFMADD231PS Z27, Z23, Z4
+	VMOVUPS     (R10)(R11*1), Z27
+	VFMADD231PS Z27, Z19, Z5
+	VFMADD231PS Z27, Z23, Z6
+	VMOVUPS     (R10)(R11*2), Z27
+	VFMADD231PS Z27, Z19, Z7
+	VFMADD231PS Z27, Z23, Z8
+	VMOVUPS     (R12)(R11*2), Z27
+	VFMADD231PS Z27, Z19, Z9
+	VFMADD231PS Z27, Z23, Z10
+	VMOVUPS     (R10)(R11*4), Z27
+	VFMADD231PS Z27, Z19, Z11
+	VFMADD231PS Z27, Z23, Z12
+	VMOVUPS     (R12)(R11*4), Z27
+	VFMADD231PS Z27, Z19, Z13
+	VFMADD231PS Z27, Z23, Z14
+	VMOVUPS     (R10)(R13*2), Z27
+	VFMADD231PS Z27, Z19, Z15
+	VFMADD231PS Z27, Z23, Z16
+	VMOVUPS     (R12)(R13*2), Z27
+	VFMADD231PS Z27, Z19, Z17
+	VFMADD231PS Z27, Z23, Z18
+	VMOVUPS     64(R10), Z19
+	VFMADD231PS Z19, Z20, Z3
+	VFMADD231PS Z19, Z24, Z4
+	VMOVUPS     64(R10)(R11*1), Z19
+	VFMADD231PS Z19, Z20, Z5
+	VFMADD231PS Z19, Z24, Z6
+	VMOVUPS     64(R10)(R11*2), Z19
+	VFMADD231PS Z19, Z20, Z7
+	VFMADD231PS Z19, Z24, Z8
+	VMOVUPS     64(R12)(R11*2), Z19
+	VFMADD231PS Z19, Z20, Z9
+	VFMADD231PS Z19, Z24, Z10
+	VMOVUPS     64(R10)(R11*4), Z19
+	VFMADD231PS Z19, Z20, Z11
+	VFMADD231PS Z19, Z24, Z12
+	VMOVUPS     64(R12)(R11*4), Z19
+	VFMADD231PS Z19, Z20, Z13
+	VFMADD231PS Z19, Z24, Z14
+	VMOVUPS     64(R10)(R13*2), Z19
+	VFMADD231PS Z19, Z20, Z15
+	VFMADD231PS Z19, Z24, Z16
+	VMOVUPS     64(R12)(R13*2), Z19
+	VFMADD231PS Z19, Z20, Z17
+	VFMADD231PS Z19, Z24, Z18
+	VMOVUPS     128(R10), Z19
+	VFMADD231PS Z19, Z21, Z3
+	VFMADD231PS Z19, Z25, Z4
+	VMOVUPS     128(R10)(R11*1), Z19
+	VFMADD231PS Z19, Z21, Z5
+	VFMADD231PS Z19, Z25, Z6
+	VMOVUPS     128(R10)(R11*2), Z19
+	VFMADD231PS Z19, Z21, Z7
+	VFMADD231PS Z19, Z25, Z8
+	VMOVUPS     128(R12)(R11*2), Z19
+	VFMADD231PS Z19, Z21, Z9
+	VFMADD231PS Z19, Z25, Z10
+	VMOVUPS     128(R10)(R11*4), Z19
+	VFMADD231PS Z19, Z21, Z11
+	VFMADD231PS Z19, Z25, Z12
+	VMOVUPS     128(R12)(R11*4), Z19
+	VFMADD231PS Z19, Z21, Z13
+	VFMADD231PS Z19, Z25, Z14
+	VMOVUPS     128(R10)(R13*2), Z19
+	VFMADD231PS Z19, Z21, Z15
+	VFMADD231PS Z19, Z25, Z16
+	VMOVUPS     128(R12)(R13*2), Z19
+	VFMADD231PS Z19, Z21, Z17
+	VFMADD231PS Z19, Z25, Z18
+	VMOVUPS     192(R10), Z19
+	VFMADD231PS Z19, Z22, Z3
+	VFMADD231PS Z19, Z26, Z4
+	VMOVUPS     192(R10)(R11*1), Z19
+	VFMADD231PS Z19, Z22, Z5
+	VFMADD231PS Z19, Z26, Z6
+	VMOVUPS     192(R10)(R11*2), Z19
+	VFMADD231PS Z19, Z22, Z7
+	VFMADD231PS Z19, Z26, Z8
+	VMOVUPS     192(R12)(R11*2), Z19
+	VFMADD231PS Z19, Z22, Z9
+	VFMADD231PS Z19, Z26, Z10
+	VMOVUPS     192(R10)(R11*4), Z19
+	VFMADD231PS Z19, Z22, Z11
+	VFMADD231PS Z19, Z26, Z12
+	VMOVUPS     192(R12)(R11*4), Z19
+	VFMADD231PS Z19, Z22, Z13
+	VFMADD231PS Z19, Z26, Z14
+	VMOVUPS     192(R10)(R13*2), Z19
+	VFMADD231PS Z19, Z22, Z15
+	VFMADD231PS Z19, Z26, Z16
+	VMOVUPS     192(R12)(R13*2), Z19
+	VFMADD231PS Z19, Z22, Z17
+	VFMADD231PS Z19, Z26, Z18
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVZXBQ   (SI), Z19
 	VPMULUDQ    Z0, Z19, Z19
 	VPERMPS     Z1, Z19, Z19
-	VFMADD231PS (BX), Z19, Z4
-	VFMADD231PS (BX)(SI*1), Z19, Z6
-	VFMADD231PS (BX)(SI*2), Z19, Z8
-	VFMADD231PS (DI)(SI*2), Z19, Z10
-	VFMADD231PS (BX)(SI*4), Z19, Z12
-	VFMADD231PS (DI)(SI*4), Z19, Z14
-	VFMADD231PS (BX)(R9*2), Z19, Z16
-	VFMADD231PS (DI)(R9*2), Z19, Z18
-	ADDQ        $+64, BX
-	ADDQ        $+64, DI
-	ADDQ        $+8, R10
-	DECQ        R11
-	JNZ         dims
+	VPMOVZXBQ   (R9), Z20
+	VPMULUDQ    Z0, Z20, Z20
+	VPERMPS     Z1, Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z19, Z3
+	VFMADD231PS Z21, Z20, Z4
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z19, Z5
+	VFMADD231PS Z21, Z20, Z6
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z19, Z7
+	VFMADD231PS Z21, Z20, Z8
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z19, Z9
+	VFMADD231PS Z21, Z20, Z10
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z19, Z11
+	VFMADD231PS Z21, Z20, Z12
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z19, Z13
+	VFMADD231PS Z21, Z20, Z14
+	VMOVUPS     (R10)(R13*2), Z21
+	VFMADD231PS Z21, Z19, Z15
+	VFMADD231PS Z21, Z20, Z16
+	VMOVUPS     (R12)(R13*2), Z21
+	VFMADD231PS Z21, Z19, Z17
+	VFMADD231PS Z21, Z20, Z18
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+8, SI
+	ADDQ        $+8, R9
+	SUBQ        $+16, R14
+	JMP         width1
 
-rest:
-	KORTESTW    K1, K1
+width1done:
+	TESTQ       R14, R14
 	JZ          reduce
-	VPMOVZXBQ.Z (R8)(R10*1), K2, Z19
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVZXBQ.Z (SI), K2, Z19
 	VPMULUDQ    Z0, Z19, Z19
 	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
+	VMOVUPS.Z   (R10), K1, Z20
 	VFMADD231PS Z20, Z19, Z3
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
+	VMOVUPS.Z   (R10)(R11*1), K1, Z20
 	VFMADD231PS Z20, Z19, Z5
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
+	VMOVUPS.Z   (R10)(R11*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z7
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
+	VMOVUPS.Z   (R12)(R11*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z9
-	VMOVUPS.Z   (BX)(SI*4), K1, Z20
+	VMOVUPS.Z   (R10)(R11*4), K1, Z20
 	VFMADD231PS Z20, Z19, Z11
-	VMOVUPS.Z   (DI)(SI*4), K1, Z20
+	VMOVUPS.Z   (R12)(R11*4), K1, Z20
 	VFMADD231PS Z20, Z19, Z13
-	VMOVUPS.Z   (BX)(R9*2), K1, Z20
+	VMOVUPS.Z   (R10)(R13*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z15
-	VMOVUPS.Z   (DI)(R9*2), K1, Z20
+	VMOVUPS.Z   (R12)(R13*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z17
-	VPMOVZXBQ.Z (DX)(R10*1), K2, Z19
+	VPMOVZXBQ.Z (R9), K2, Z19
 	VPMULUDQ    Z0, Z19, Z19
 	VPERMPS.Z   Z1, Z19, K1, Z19
-	VMOVUPS.Z   (BX), K1, Z20
+	VMOVUPS.Z   (R10), K1, Z20
 	VFMADD231PS Z20, Z19, Z4
-	VMOVUPS.Z   (BX)(SI*1), K1, Z20
+	VMOVUPS.Z   (R10)(R11*1), K1, Z20
 	VFMADD231PS Z20, Z19, Z6
-	VMOVUPS.Z   (BX)(SI*2), K1, Z20
+	VMOVUPS.Z   (R10)(R11*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z8
-	VMOVUPS.Z   (DI)(SI*2), K1, Z20
+	VMOVUPS.Z   (R12)(R11*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z10
-	VMOVUPS.Z   (BX)(SI*4), K1, Z20
+	VMOVUPS.Z   (R10)(R11*4), K1, Z20
 	VFMADD231PS Z20, Z19, Z12
-	VMOVUPS.Z   (DI)(SI*4), K1, Z20
+	VMOVUPS.Z   (R12)(R11*4), K1, Z20
 	VFMADD231PS Z20, Z19, Z14
-	VMOVUPS.Z   (BX)(R9*2), K1, Z20
+	VMOVUPS.Z   (R10)(R13*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z16
-	VMOVUPS.Z   (DI)(R9*2), K1, Z20
+	VMOVUPS.Z   (R12)(R13*2), K1, Z20
 	VFMADD231PS Z20, Z19, Z18
 
 reduce:
@@ -7795,73 +10989,77 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z6, Z4
 	VSHUFF32X4    $0xdd, Z3, Z6, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), DX
-	SHLQ          $0x02, DX
-	MOVQ          keys+48(FP), SI
-	MOVQ          AX, BX
-	SUBQ          CX, SI
-	CMPQ          SI, $0x02
-	JLT           part
-	VMOVLPS       X4, (BX)
-	VMOVHPS       X4, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X4, (R9)
+	VMOVHPS       X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
-	VMOVLPS       X3, (BX)
-	VMOVHPS       X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
-	VMOVLPS       X3, (BX)
-	VMOVHPS       X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
-	VMOVLPS       X3, (BX)
-	VMOVHPS       X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
 	JMP           stored
 
-part:
-	VMOVSS        X4, (BX)
-	VEXTRACTPS    $0x02, X4, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+one:
+	VMOVSS        X4, (R9)
+	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
-	VMOVSS        X3, (BX)
-	VEXTRACTPS    $0x02, X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
-	VMOVSS        X3, (BX)
-	VEXTRACTPS    $0x02, X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
-	VMOVSS        X3, (BX)
-	VEXTRACTPS    $0x02, X3, (BX)(DX*1)
-	LEAQ          (BX)(DX*2), BX
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
 
 stored:
-	ADDQ $+8, AX
-	ADDQ $+2, CX
-	MOVQ keys+48(FP), DX
-	CMPQ CX, DX
-	JLT  block
-	MOVQ aheadKeys+72(FP), AX
-	CMPQ CX, AX
-	JGE  ahead56done
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead112done
 
-ahead56row:
-	MOVQ aheadOff+64(FP), DX
-	MOVQ aheadLines+80(FP), BX
-	MOVQ ahead+56(FP), SI
-	MOVQ (DX)(CX*8), DX
-	ADDQ SI, DX
+ahead112:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead112same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead112row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead112done
 
-ahead56line:
-	PREFETCHT0 (DX)
-	ADDQ       $0x40, DX
-	DECQ       BX
-	JNZ        ahead56line
-	INCQ       CX
-	CMPQ       CX, AX
-	JLT        ahead56row
+ahead112row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
 
-ahead56done:
+ahead112same:
+	DECQ AX
+	JNZ  ahead112
+
+ahead112done:
 	VZEROUPPER
 	RET

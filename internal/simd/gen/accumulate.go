@@ -9,7 +9,7 @@ import (
 
 func accumulateFile(g *gen) {
 	for _, e := range elems {
-		for _, r := range g.rowBlocks() {
+		for _, r := range g.blocks {
 			accumulate{gen: g, e: e, rows: r}.emit()
 		}
 	}
@@ -34,32 +34,46 @@ func (g accumulate) emit() {
 		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows.", g.rows))
 	load := g.loader(g.e)
 	zero := g.zero()
-	o, left, at := g.param("o"), g.param("dim"), g.GP64()
-	aheadKeys := g.param("aheadKeys")
-	g.XORQ(at, at)
-
+	// What only passes need is kept in memory: rows take most registers.
+	at := g.AllocLocal(8)
+	o, left := g.paramMem("o"), g.AllocLocal(8)
+	g.MOVQ(g.param("dim"), left)
+	g.MOVQ(imm(0), at)
 	widths := g.widths[g.rows]
+	ahead := g.gen.ahead(g.steps(widths[0]))
 	for _, w := range widths {
 		label := fmt.Sprintf("width%d", w)
 		g.Label(label)
 		g.CMPQ(left, imm(w*g.lanes))
 		g.JLT(op.LabelRef(label + "done"))
-		g.pass(load, zero, w, o, at, aheadKeys, nil)
+		g.pass(load, zero, w, o, at, ahead, nil)
 		g.ADDQ(imm(4*w*g.lanes), o)
 		g.ADDQ(imm(w*g.vecBytes(g.e)), at)
 		g.SUBQ(imm(w*g.lanes), left)
 		g.JMP(op.LabelRef(label))
 		g.Label(label + "done")
 	}
-	g.rest(load, zero, o, left, at, aheadKeys)
+	g.rest(load, zero, o, left, at, ahead)
+	ahead.rest()
 	g.VZEROUPPER()
 	g.RET()
 }
 
+// steps is how often the inner loops turn: the tile's keys times the passes of w
+// vectors, 1 if there is none.
+func (g accumulate) steps(w int) reg.GPVirtual {
+	n, passes, one := g.param("keys"), g.param("dim"), g.GP64()
+	g.MOVQ(imm(1), one)
+	g.SHRQ(op.U8(log2(w*g.lanes)), passes)
+	g.CMOVQEQ(one, passes)
+	g.IMULQ(passes, n)
+	return n
+}
+
 // rest takes the vectors that are left one by one, the last one perhaps in part.
-func (g accumulate) rest(load *loader, zero reg.VecVirtual, o, left, at, aheadKeys reg.GPVirtual) {
+func (g accumulate) rest(load *loader, zero reg.VecVirtual, o, left, at op.Mem, ahead *ahead) {
 	g.Label("rest")
-	g.TESTQ(left, left)
+	g.CMPQ(left, imm(0))
 	g.JLE(op.LabelRef("done"))
 	n := g.GP64()
 	g.MOVQ(imm(g.lanes), n)
@@ -72,17 +86,25 @@ func (g accumulate) rest(load *loader, zero reg.VecVirtual, o, left, at, aheadKe
 		part.lanes = g.lastLanes(n)
 		back := g.GP64() // the elements of the last 8 that are done already, negative
 		g.LEAQ(op.Mem{Base: n, Disp: -8}, back)
-		g.LEAQ(op.Mem{Base: o, Index: back, Scale: 4}, o)
 		if g.e.bits >= 8 {
-			g.LEAQ(op.Mem{Base: at, Index: back, Scale: uint8(g.e.bits / 8)}, at)
+			g.addScaled(back, g.e.bits/8, at)
 		}
+		g.addScaled(back, 4, o)
 	}
-	g.pass(load, zero, 1, o, at, aheadKeys, part)
+	g.pass(load, zero, 1, o, at, ahead, part)
 	g.ADDQ(imm(4*g.lanes), o)
 	g.ADDQ(imm(g.vecBytes(g.e)), at)
 	g.SUBQ(imm(g.lanes), left)
 	g.JMP(op.LabelRef("rest"))
 	g.Label("done")
+}
+
+// addScaled adds n·size to a word in memory.
+func (g accumulate) addScaled(n reg.GPVirtual, size int, m op.Mem) {
+	bytes := g.GP64()
+	g.MOVQ(n, bytes)
+	g.SHLQ(op.U8(log2(size)), bytes)
+	g.ADDQ(bytes, m)
 }
 
 // part says which lanes of a one-vector pass count.
@@ -92,24 +114,22 @@ type part struct {
 }
 
 // pass sums w vectors at byte `at` of every value into w vectors of each row at
-// o. The first pass, and no other, fetches ahead: it zeroes aheadKeys.
-func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at, aheadKeys reg.GPVirtual, part *part) {
+// o, touching lines ahead at every key.
+func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem, ahead *ahead, part *part) {
 	label := fmt.Sprintf("keys%d", g.id())
 	acc := g.vecs(g.rows * w)
 	for _, a := range acc {
 		g.VMOVAPS(zero, a)
 	}
 	p := g.gen.rows(g.rows, g.param("p"), g.param("stride"))
-	off, end, v := g.param("off"), g.param("keys"), g.GP64()
+	off, v := g.param("off"), g.GP64()
 	j, base := g.GP64(), g.param("v")
 	g.ADDQ(at, base)
 	g.XORQ(j, j)
-	g.CMPQ(j, end)
-	g.JGE(op.LabelRef(label + "done"))
+	walk := g.offsets()
 	g.Label(label)
-	g.prefetchRow(j, aheadKeys)
-	g.MOVQ(op.Mem{Base: off, Index: j, Scale: 8}, v)
-	g.ADDQ(base, v)
+	ahead.step()
+	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, v)
 	weight := g.vecs(g.rows)
 	for r := range weight {
 		g.VBROADCASTSS(p.at(r), weight[r])
@@ -127,15 +147,16 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at, aheadK
 	}
 	g.advance(p, 4)
 	g.INCQ(j)
-	g.CMPQ(j, end)
-	g.JLT(op.LabelRef(label))
+	g.CMPQ(j, g.paramMem("keys"))
+	g.JGE(op.LabelRef(label + "done"))
+	walk.next(off, j)
+	g.JMP(op.LabelRef(label))
 	g.Label(label + "done")
-	g.prefetchRest(j, aheadKeys)
 	g.update(acc, w, o, part)
 }
 
 // update is o = o·α + acc, with o not read where α is 0.
-func (g accumulate) update(acc []reg.VecVirtual, w int, o reg.GPVirtual, part *part) {
+func (g accumulate) update(acc []reg.VecVirtual, w int, o op.Mem, part *part) {
 	row, by, alpha := g.GP64(), g.param("dim"), g.param("alpha")
 	g.MOVQ(o, row)
 	g.SHLQ(op.U8(2), by)

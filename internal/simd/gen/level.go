@@ -15,8 +15,11 @@ type level struct {
 	name   string
 	suffix string // of function names
 	lanes  int
-	// scoreKeys[R] is how many keys are scored at a time for R rows.
-	scoreKeys map[int]int
+	// blocks are the numbers of rows that there are kernels for.
+	blocks []int
+	// scoreWidths[R] are the numbers of vectors of a key that are scored together
+	// for R rows, largest first.
+	scoreWidths map[int][]int
 	// widths[R] are the numbers of vectors of a row accumulated in one pass for R
 	// rows, largest first; one-vector passes finish any rest.
 	widths map[int][]int
@@ -27,25 +30,15 @@ type level struct {
 var (
 	avx512 = level{
 		name: "avx512", suffix: "AVX512", lanes: 16,
-		scoreKeys: map[int]int{1: 8, 2: 8, 4: 4, 8: 2},
-		widths:    map[int][]int{1: {8, 4}, 2: {8, 4}, 4: {4}, 8: {2}},
+		blocks: []int{1, 2, 4, 8}, scoreWidths: map[int][]int{1: {8, 4, 1}, 2: {8, 4, 1}, 4: {8, 4, 1}, 8: {4, 1}},
+		widths: map[int][]int{1: {8, 4}, 2: {8, 4}, 4: {4}, 8: {2}},
 	}
 	avx2 = level{
 		name: "avx2", suffix: "AVX2", lanes: 8,
-		scoreKeys: map[int]int{1: 4, 2: 4, 4: 2},
-		widths:    map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
+		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {8, 1}},
+		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
 	}
 )
-
-// rowBlocks lists the row counts that the level has kernels for.
-func (l *level) rowBlocks() (blocks []int) {
-	for _, r := range []int{1, 2, 4, 8} {
-		if l.scoreKeys[r] != 0 {
-			blocks = append(blocks, r)
-		}
-	}
-	return blocks
-}
 
 // gen is the context of one file at one level.
 type gen struct {
@@ -76,6 +69,15 @@ func (g *gen) param(name string) reg.GPVirtual {
 	r := g.GP64()
 	g.Load(g.Param(name), r)
 	return r
+}
+
+// paramMem is a parameter's place in memory.
+func (g *gen) paramMem(name string) op.Mem {
+	b, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
 }
 
 // zero is a register of zeros, made so that avo sees a definition.
@@ -175,4 +177,10 @@ func (g *gen) TEXT(name, signature, doc string) {
 	g.SignatureExpr(signature)
 	g.Pragma("noescape")
 	g.Doc(name + " " + doc)
+}
+
+// id is a number for labels.
+func (g *gen) id() int {
+	g.labels++
+	return g.labels
 }

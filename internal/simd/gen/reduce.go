@@ -53,63 +53,6 @@ func (g scores) pairs(v []reg.VecVirtual, shuffle func(a, b, lo, hi reg.VecVirtu
 	return sums
 }
 
-// store writes the sums of the block at key j, row-major [rows][keys], to s
-// (already at key j), and no more keys than there are.
-func (g scores) store(sums reg.VecVirtual, s, j reg.GPVirtual) {
-	by := g.param("stride")
-	g.SHLQ(op.U8(2), by)
-	row, left := g.GP64(), g.param("keys")
-	g.MOVQ(s, row)
-	g.SUBQ(j, left)
-	if g.keys == 2 {
-		g.storePairs(sums, row, by, left)
-		return
-	}
-	g.CMPQ(left, imm(g.keys))
-	g.JLT(op.LabelRef("part"))
-	g.eachRow(sums, row, by, func(v reg.Register) { g.VMOVUPS(v, op.Mem{Base: row}) })
-	g.JMP(op.LabelRef("stored"))
-	g.Label("part")
-	part := g.partStore(left)
-	g.eachRow(sums, row, by, func(v reg.Register) { part(v, op.Mem{Base: row}) })
-	g.Label("stored")
-}
-
-// partStore stores the first `left` elements of a row.
-func (g scores) partStore(left reg.GPVirtual) func(v reg.Register, m op.Mem) {
-	if g.lanes == 16 {
-		mask, _ := g.tailMask(left)
-		return func(v reg.Register, m op.Mem) { g.VMOVUPS(v, mask, m) }
-	}
-	ones := uint32(0xffffffff)
-	base, mask := g.GP64(), g.XMM()
-	g.LEAQ(g.table("firstLanes", ones, ones, ones, ones, 0, 0, 0, 0), base)
-	neg := g.GP64()
-	g.MOVQ(left, neg)
-	g.NEGQ(neg)
-	g.VMOVDQU(op.Mem{Base: base, Index: neg, Scale: 4, Disp: 16}, mask)
-	return func(v reg.Register, m op.Mem) { g.VMASKMOVPS(v, mask, m) }
-}
-
-// eachRow calls f with each row's sums, 4 or 8 of them, row moving along.
-func (g scores) eachRow(sums reg.VecVirtual, row, by reg.GPVirtual, f func(v reg.Register)) {
-	for r := range g.rows {
-		switch {
-		case g.keys == 8 && r == 0:
-			f(sums.AsY())
-		case g.keys == 8:
-			y := g.YMM()
-			g.VEXTRACTF64X4(op.U8(1), sums, y)
-			f(y)
-		default:
-			f(g.quarter(sums, r))
-		}
-		if r < g.rows-1 {
-			g.ADDQ(by, row)
-		}
-	}
-}
-
 // quarter is 128 bits of a vector.
 func (g scores) quarter(v reg.VecVirtual, i int) reg.Register {
 	if i == 0 {
@@ -124,26 +67,34 @@ func (g scores) quarter(v reg.VecVirtual, i int) reg.Register {
 	return x
 }
 
-// storePairs stores two keys a row, or one where one is left: 128 bits hold two
-// rows.
-func (g scores) storePairs(sums reg.VecVirtual, row, by, left reg.GPVirtual) {
-	g.CMPQ(left, op.Imm(2))
-	g.JLT(op.LabelRef("part"))
-	for r := 0; r < g.rows; r += 2 {
-		x := g.quarter(sums, r/2)
-		g.VMOVLPS(x, op.Mem{Base: row})
-		g.VMOVHPS(x, op.Mem{Base: row, Index: by, Scale: 1})
-		g.LEAQ(op.Mem{Base: row, Index: by, Scale: 2}, row)
-	}
+// store writes the sums of keys j and j+1, [rows][2], to s (already at key j), or
+// of one key where one is left: 128 bits hold two rows.
+func (g scores) store(sums reg.VecVirtual, s, j reg.GPVirtual) {
+	by, row, next := g.param("stride"), g.GP64(), g.GP64()
+	g.SHLQ(op.U8(2), by)
+	g.MOVQ(s, row)
+	g.LEAQ(op.Mem{Base: j, Disp: 1}, next)
+	g.CMPQ(next, g.paramMem("keys"))
+	g.JEQ(op.LabelRef("one"))
+	g.eachPair(sums, row, by, g.VMOVLPS, func(x, m op.Op) { g.VMOVHPS(x, m) })
 	g.JMP(op.LabelRef("stored"))
-	g.Label("part")
+	g.Label("one")
+	g.eachPair(sums, row, by, func(ops ...op.Op) { g.VMOVSS(ops...) }, func(x, m op.Op) { g.VEXTRACTPS(op.U8(2), x, m) })
+	g.Label("stored")
+}
+
+// eachPair stores the rows of each 128 bits with even and odd.
+func (g scores) eachPair(sums reg.VecVirtual, row, by reg.GPVirtual, even func(...op.Op), odd func(x, m op.Op)) {
 	for r := 0; r < g.rows; r += 2 {
 		x := g.quarter(sums, r/2)
-		g.VMOVSS(x, op.Mem{Base: row})
-		g.VEXTRACTPS(op.U8(2), x, op.Mem{Base: row, Index: by, Scale: 1})
-		g.LEAQ(op.Mem{Base: row, Index: by, Scale: 2}, row)
+		even(x, op.Mem{Base: row})
+		if r+1 < g.rows {
+			odd(x, op.Mem{Base: row, Index: by, Scale: 1})
+		}
+		if r+2 < g.rows {
+			g.LEAQ(op.Mem{Base: row, Index: by, Scale: 2}, row)
+		}
 	}
-	g.Label("stored")
 }
 
 func imm(n int) op.Op { return op.I32(int32(n)) }

@@ -7,12 +7,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const aheadArgs = "ahead *byte, aheadOff *int, aheadKeys, aheadLines int"
-
 func scoresFile(g *gen) {
 	for _, e := range elems {
-		for _, r := range g.rowBlocks() {
-			scores{gen: g, e: e, rows: r, keys: g.scoreKeys[r]}.emit()
+		for _, r := range g.blocks {
+			scores{gen: g, e: e, rows: r}.emit()
 		}
 	}
 }
@@ -21,14 +19,18 @@ func scoresFile(g *gen) {
 //
 //	s[r,j] = Σ_d q[r,d]·k_j[d]
 //
-// for a fixed number of rows. It takes `keys` keys at a time: each vector of a key
-// is loaded once and meets all rows, each vector of a query meets all keys, and
-// rows × keys accumulators are reduced to one vector in the end.
+// for a fixed number of rows, two keys at a time. Memory is read strictly in
+// order: some vectors of one key, as many of the other, then they meet all rows.
+// That is what the hardware prefetcher follows; taking keys in parallel, vector by
+// vector, costs half of the bandwidth (docs/calibration.md).
 type scores struct {
 	*gen
-	e          elem
-	rows, keys int
+	e    elem
+	rows int
 }
+
+// Two keys make a block: it ends with one reduction.
+const blockKeys = 2
 
 func (g scores) emit() {
 	name := fmt.Sprintf("scores%sx%d%s", g.e.name, g.rows, g.suffix)
@@ -38,119 +40,154 @@ func (g scores) emit() {
 	zero := g.zero()
 	s, j := g.param("s"), g.GP64()
 	g.XORQ(j, j)
-	var mask, byteMask reg.OpmaskVirtual
-	if g.lanes == 16 {
-		rest := g.param("dim")
-		g.ANDQ(op.Imm(15), rest)
-		mask, byteMask = g.tailMask(rest)
-	}
+	ahead := g.gen.ahead(g.steps())
+	walk := g.offsets()
 
 	g.Label("block")
-	g.prefetch(j, g.keys)
-	ptr := g.pointers(j)
-	acc := g.vecs(g.rows * g.keys)
+	ahead.step()
+	acc := g.vecs(g.rows * blockKeys)
 	for _, a := range acc {
 		g.VMOVAPS(zero, a)
 	}
+	ptr := g.pointers(walk, j)
 	q := g.gen.rows(g.rows, g.param("q"), g.param("dim"))
-	at, n := g.GP64(), g.param("dim")
-	g.XORQ(at, at)
-	g.SHRQ(op.U8(log2(g.lanes)), n)
-	g.JZ(op.LabelRef("rest"))
-	g.Label("dims")
-	for c := range ptr {
-		v := g.vec()
-		load.load(op.Mem{Base: ptr[c], Index: at, Scale: 1}, v)
-		g.multiply(acc, c, q, v)
+	left := g.param("dim")
+	for _, w := range g.scoreWidths[g.rows] {
+		label := fmt.Sprintf("width%d", w)
+		g.Label(label)
+		g.CMPQ(left, imm(w*g.lanes))
+		g.JLT(op.LabelRef(label + "done"))
+		g.chunk(load, w, ptr, q, acc)
+		g.advance(q, 4*w*g.lanes)
+		for _, p := range ptr {
+			g.ADDQ(imm(w*g.vecBytes(g.e)), p)
+		}
+		g.SUBQ(imm(w*g.lanes), left)
+		if w == g.scoreWidths[g.rows][0] || w == 1 {
+			g.JMP(op.LabelRef(label))
+		}
+		g.Label(label + "done")
 	}
-	g.advance(q, 4*g.lanes)
-	g.ADDQ(imm(g.vecBytes(g.e)), at)
-	g.DECQ(n)
-	g.JNZ(op.LabelRef("dims"))
-
-	g.Label("rest")
+	g.TESTQ(left, left)
+	g.JZ(op.LabelRef("reduce"))
 	if g.lanes == 16 {
-		g.restMasked(load, mask, byteMask, acc, ptr, at, q)
+		g.restMasked(load, left, acc, ptr, q)
 	} else {
-		g.restOverlapping(load, acc, ptr, at, q)
+		g.restOverlapping(load, left, acc, ptr, q)
 	}
+	g.Label("reduce")
 	g.store(g.reduce(acc), s, j)
-	g.ADDQ(imm(4*g.keys), s)
-	g.ADDQ(imm(g.keys), j)
-	g.CMPQ(j, g.param("keys"))
+	g.ADDQ(imm(4*blockKeys), s)
+	g.ADDQ(imm(blockKeys), j)
+	g.CMPQ(j, g.paramMem("keys"))
 	g.JLT(op.LabelRef("block"))
 
-	g.prefetch(j, 0)
+	ahead.rest()
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// pointers are the addresses of keys j … j+keys−1, the tile's last key standing
-// in for those past it.
-func (g scores) pointers(j reg.GPVirtual) []reg.GPVirtual {
-	ptr := make([]reg.GPVirtual, g.keys)
-	off, k, last := g.param("off"), g.param("k"), g.param("keys")
-	g.DECQ(last)
-	i := g.GP64()
-	for c := range ptr {
-		ptr[c] = g.GP64()
-		g.LEAQ(op.Mem{Base: j, Disp: c}, i)
-		g.CMPQ(i, last)
-		g.CMOVQGT(last, i)
-		g.MOVQ(op.Mem{Base: off, Index: i, Scale: 8}, ptr[c])
-		g.ADDQ(k, ptr[c])
-	}
+// steps is the number of blocks.
+func (g scores) steps() reg.GPVirtual {
+	n := g.param("keys")
+	g.INCQ(n)
+	g.SHRQ(op.U8(1), n)
+	return n
+}
+
+// pointers are the addresses of keys j and j+1, the tile's last key standing in
+// for one past it.
+func (g scores) pointers(walk *offsets, j reg.GPVirtual) []reg.GPVirtual {
+	ptr := []reg.GPVirtual{g.GP64(), g.GP64()}
+	off, k, next := g.param("off"), g.param("k"), g.GP64()
+	g.LEAQ(op.Mem{Base: k, Index: walk.rel, Scale: 1}, ptr[0])
+	g.LEAQ(op.Mem{Base: j, Disp: 1}, next)
+	g.CMPQ(next, g.paramMem("keys"))
+	g.JGE(op.LabelRef("second"))
+	walk.next(off, next)
+	g.Label("second")
+	g.LEAQ(op.Mem{Base: k, Index: walk.rel, Scale: 1}, ptr[1])
+	g.INCQ(next)
+	g.CMPQ(next, g.paramMem("keys"))
+	g.JGE(op.LabelRef("third"))
+	walk.next(off, next)
+	g.Label("third")
 	return ptr
 }
 
-// multiply adds key vector v of key c to the accumulators of all rows.
-func (g scores) multiply(acc []reg.VecVirtual, c int, q rows, v reg.VecVirtual) {
-	for r := range g.rows {
-		g.VFMADD231PS(q.at(r), v, acc[r*g.keys+c])
+// chunk takes w vectors of both keys. With 32 registers both keys' vectors stay
+// in them, and a query's vector, loaded once, meets both.
+func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
+	if g.lanes == 8 {
+		for c, p := range ptr {
+			for i := range w {
+				x := g.vec()
+				load.load(op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}, x)
+				for r := range g.rows {
+					g.VFMADD231PS(disp(q.at(r), 4*g.lanes*i), x, acc[r*blockKeys+c])
+				}
+			}
+		}
+		return
+	}
+	x := [blockKeys][]reg.VecVirtual{g.vecs(w), g.vecs(w)}
+	for c, p := range ptr {
+		for i := range w {
+			load.load(op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}, x[c][i])
+		}
+	}
+	for i := range w {
+		for r := range g.rows {
+			y := g.vec()
+			g.VMOVUPS(disp(q.at(r), 4*g.lanes*i), y)
+			for c := range ptr {
+				g.VFMADD231PS(y, x[c][i], acc[r*blockKeys+c])
+			}
+		}
 	}
 }
 
+func disp(m op.Mem, n int) op.Mem {
+	m.Disp += n
+	return m
+}
+
 // restMasked takes the last dim mod 16 elements.
-func (g scores) restMasked(load *loader, mask, byteMask reg.OpmaskVirtual, acc []reg.VecVirtual, ptr []reg.GPVirtual, at reg.GPVirtual, q rows) {
-	g.KORTESTW(mask, mask)
-	g.JZ(op.LabelRef("reduce"))
+func (g scores) restMasked(load *loader, left reg.GPVirtual, acc []reg.VecVirtual, ptr []reg.GPVirtual, q rows) {
+	mask, byteMask := g.tailMask(left)
 	for c := range ptr {
 		v := g.vec()
-		load.loadMasked(op.Mem{Base: ptr[c], Index: at, Scale: 1}, mask, byteMask, v)
+		load.loadMasked(op.Mem{Base: ptr[c]}, mask, byteMask, v)
 		for r := range g.rows {
 			x := g.vec()
 			g.VMOVUPS_Z(q.at(r), mask, x)
-			g.VFMADD231PS(x, v, acc[r*g.keys+c])
+			g.VFMADD231PS(x, v, acc[r*blockKeys+c])
 		}
 	}
-	g.Label("reduce")
 }
 
 // restOverlapping takes the last dim mod 8 elements as the end of the last 8,
 // the lanes that were taken before masked to zero.
-func (g scores) restOverlapping(load *loader, acc []reg.VecVirtual, ptr []reg.GPVirtual, at reg.GPVirtual, q rows) {
-	n := g.param("dim")
-	g.ANDQ(op.Imm(7), n)
-	g.JZ(op.LabelRef("reduce"))
-	mask := g.lastLanes(n)
-	// Step back 8 − n elements.
-	g.SUBQ(op.Imm(8), n)
-	g.LEAQ(op.Mem{Base: q.a, Index: n, Scale: 4}, q.a)
+func (g scores) restOverlapping(load *loader, left reg.GPVirtual, acc []reg.VecVirtual, ptr []reg.GPVirtual, q rows) {
+	mask := g.lastLanes(left)
+	back := left // the elements to step back, negative
+	g.SUBQ(imm(8), back)
+	g.LEAQ(op.Mem{Base: q.a, Index: back, Scale: 4}, q.a)
 	if q.b != nil {
-		g.LEAQ(op.Mem{Base: q.b, Index: n, Scale: 4}, q.b)
-	}
-	if g.e.bits >= 8 {
-		g.LEAQ(op.Mem{Base: at, Index: n, Scale: uint8(g.e.bits / 8)}, at)
+		g.LEAQ(op.Mem{Base: q.b, Index: back, Scale: 4}, q.b)
 	}
 	for c := range ptr {
+		m := op.Mem{Base: ptr[c]}
+		if g.e.bits >= 8 {
+			m.Index, m.Scale = back, uint8(g.e.bits/8)
+		}
 		v := g.vec()
-		load.load(op.Mem{Base: ptr[c], Index: at, Scale: 1}, v)
+		load.load(m, v)
 		g.VANDPS(mask, v, v)
 		for r := range g.rows {
 			x := g.vec()
 			g.VANDPS(q.at(r), mask, x)
-			g.VFMADD231PS(x, v, acc[r*g.keys+c])
+			g.VFMADD231PS(x, v, acc[r*blockKeys+c])
 		}
 	}
-	g.Label("reduce")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // tileKeys is simd.TileKeys.
-const tileKeys = 32
+const tileKeys = 64
 
 // Predicates of VCMPPS.
 const (
@@ -34,7 +34,7 @@ func softmaxFile(g *gen) {
 type softmax struct {
 	*gen
 	negInf reg.VecVirtual
-	live   []reg.Register // which lanes of a row's vectors are keys: opmasks, or vectors
+	live   []op.Op // which lanes of a row's vectors are keys: opmasks, or vectors in the frame
 	hidden reg.GPVirtual
 }
 
@@ -74,22 +74,30 @@ func (g softmax) emit() {
 }
 
 // row turns a row of scores into weights, and stores its new maximum and its sum.
+// With 32 registers the scores stay in them; with 16 they are loaded twice.
 func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
-	x := g.vecs(tileKeys / g.lanes)
+	x := make([]reg.VecVirtual, tileKeys/g.lanes)
 	old, t := g.vec(), g.vec()
 	g.VBROADCASTSS(m, old)
 	g.VMOVAPS(old, t)
+	nan := g.isNaN(old)
 	for i := range x {
+		x[i] = g.vec()
 		g.loadScores(i, s, x[i])
 		g.VMAXPS(x[i], t, t)
+		g.orMask(g.isNaN(x[i]), nan)
 	}
 	g.across(t, g.maxInto)
-	// VMAXPS loses a NaN in its first operand: look for one, and let it win.
-	g.ifNaN(append(x, old), func(nan reg.VecVirtual) { g.VMOVAPS(nan, t) })
+	// VMAXPS loses a NaN in its first operand: let it win.
+	g.ifAny(nan, func() { g.VMOVAPS(g.broadcast(0x7fc00000), t) })
 	g.VMOVSS(t.AsX(), top)
 	base := g.base(t)
 	total := g.vec()
 	for i := range x {
+		if g.lanes == 8 {
+			x[i] = g.vec()
+			g.loadScores(i, s, x[i])
+		}
 		isHidden := g.isNegInf(x[i], i)
 		g.VSUBPS(base, x[i], x[i])
 		g.exp(x[i])

@@ -31,8 +31,8 @@ func (g softmax) firstLanes(n reg.GPVirtual) reg.Register {
 }
 
 // liveLanes masks the keys in each vector of a row.
-func (g softmax) liveLanes() []reg.Register {
-	keys, live := g.param("keys"), make([]reg.Register, tileKeys/g.lanes)
+func (g softmax) liveLanes() []op.Op {
+	keys, live := g.param("keys"), make([]op.Op, tileKeys/g.lanes)
 	lo, hi := g.GP64(), g.GP64()
 	g.XORQ(lo, lo)
 	g.MOVQ(imm(g.lanes), hi)
@@ -45,25 +45,41 @@ func (g softmax) liveLanes() []reg.Register {
 		g.CMPQ(n, hi)
 		g.CMOVQGT(hi, n)
 		live[i] = g.firstLanes(n)
+		if g.lanes == 8 { // too many for the registers
+			m := g.AllocLocal(32)
+			g.VMOVDQU(live[i], m)
+			live[i] = m
+		}
 	}
 	return live
+}
+
+// liveLane is the mask of vector i of a row, in a register.
+func (g softmax) liveLane(i int) reg.Register {
+	if r, ok := g.live[i].(reg.Register); ok {
+		return r
+	}
+	r := g.vec()
+	g.VMOVDQU(g.live[i], r)
+	return r
 }
 
 // loadScores loads vector i of a row, −Inf where there is no key.
 func (g softmax) loadScores(i int, s reg.GPVirtual, x reg.VecVirtual) {
 	m := op.Mem{Base: s, Disp: 4 * g.lanes * i}
+	live := g.liveLane(i)
 	if g.lanes == 16 {
 		g.VMOVAPS(g.negInf, x)
-		g.VMOVUPS(m, g.live[i], x)
+		g.VMOVUPS(m, live, x)
 		return
 	}
-	g.VMASKMOVPS(m, g.live[i], x)
-	g.VBLENDVPS(g.live[i], x, g.negInf, x)
+	g.VMASKMOVPS(m, live, x)
+	g.VBLENDVPS(live, x, g.negInf, x)
 }
 
 // storeWeights is loadScores' counterpart.
 func (g softmax) storeWeights(i int, x reg.VecVirtual, s reg.GPVirtual) {
-	g.storeLanes(x, g.live[i], op.Mem{Base: s, Disp: 4 * g.lanes * i})
+	g.storeLanes(x, g.liveLane(i), op.Mem{Base: s, Disp: 4 * g.lanes * i})
 }
 
 func (g softmax) storeLanes(x reg.VecVirtual, lanes reg.Register, m op.Mem) {
@@ -121,11 +137,11 @@ func (g softmax) isNegInf(x reg.VecVirtual, i int) reg.Register {
 	g.VCMPPS(op.U8(equal), g.negInf, x, mask)
 	if g.lanes == 16 {
 		keys := g.K()
-		g.KANDW(g.live[i], mask, keys)
+		g.KANDW(g.liveLane(i), mask, keys)
 		g.KMOVW(keys, bits)
 	} else {
 		keys := g.vec()
-		g.VANDPS(g.live[i], mask, keys)
+		g.VANDPS(g.liveLane(i), mask, keys)
 		g.VMOVMSKPS(keys, bits)
 	}
 	g.ORL(bits, g.hidden)
@@ -150,33 +166,33 @@ func repeat(word uint32, n int) []uint32 {
 	return words
 }
 
-// ifNaN runs f with a vector of NaN if any lane of the vectors is NaN.
-func (g softmax) ifNaN(x []reg.VecVirtual, f func(nan reg.VecVirtual)) {
-	label := fmt.Sprintf("noNaN%d", g.id())
-	if len(x)%2 == 1 {
-		x = append(x, x[len(x)-1])
-	}
-	bits := g.GP32()
-	var any reg.Register
-	for i := 0; i < len(x); i += 2 {
-		mask := g.mask()
-		g.VCMPPS(op.U8(unordered), x[i], x[i+1], mask)
-		switch {
-		case i == 0:
-			any = mask
-		case g.lanes == 16:
-			g.KORW(mask, any, any)
-		default:
-			g.VORPS(mask, any, any)
-		}
-	}
+// isNaN masks the lanes of x that are NaN.
+func (g softmax) isNaN(x reg.VecVirtual) reg.Register {
+	mask := g.mask()
+	g.VCMPPS(op.U8(unordered), x, x, mask)
+	return mask
+}
+
+// orMask adds mask a to mask b.
+func (g softmax) orMask(a, b reg.Register) {
 	if g.lanes == 16 {
-		g.KMOVW(any, bits)
+		g.KORW(a, b, b)
+		return
+	}
+	g.VORPS(a, b, b)
+}
+
+// ifAny runs f if any lane of a mask is set.
+func (g softmax) ifAny(mask reg.Register, f func()) {
+	label := fmt.Sprintf("none%d", g.id())
+	bits := g.GP32()
+	if g.lanes == 16 {
+		g.KMOVW(mask, bits)
 	} else {
-		g.VMOVMSKPS(any, bits)
+		g.VMOVMSKPS(mask, bits)
 	}
 	g.TESTL(bits, bits)
 	g.JZ(op.LabelRef(label))
-	f(g.broadcast(0x7fc00000))
+	f()
 	g.Label(label)
 }

@@ -29,7 +29,7 @@ func table(b *bytes.Buffer, l *level, stage, kernel string) {
 	fmt.Fprintf(b, "\nvar %s%s = [NumElems]blocks[%s]{\n", stage, l.suffix, kernel)
 	for _, e := range elems {
 		fmt.Fprintf(b, "%s: {", e.name)
-		for _, r := range l.rowBlocks() {
+		for _, r := range l.blocks {
 			fmt.Fprintf(b, "%s%sx%d%s, ", stage, e.name, r, l.suffix)
 		}
 		b.WriteString("},\n")
