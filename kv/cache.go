@@ -61,7 +61,7 @@ func newCache(cfg Config, store Store) *Cache {
 func (c *Cache) Config() Config { return c.cfg }
 
 // Close gives the pages back. Sequences of the cache return [ErrFreed] from then
-// on, and views of it read zeros.
+// on. A view that is still around may be read, but what it reads is undefined.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *Cache) NewSequence() *Sequence { return &Sequence{cache: c} }
 
 // View is what a kernel needs to read the sequences, in this order. It is valid
 // until one of them changes. It wraps [ErrFreed], or [attn.ErrShape] when a
-// sequence is another cache's.
+// sequence is nil or another cache's.
 func (c *Cache) View(seqs ...*Sequence) (View, error) {
 	v := View{NumKVHeads: c.cfg.NumKVHeads, PageSize: c.cfg.PageSize, NumPages: c.cfg.NumPages, Seqs: make([]Table, len(seqs))}
 	v.K, v.V = c.store.Planes()

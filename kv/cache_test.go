@@ -49,7 +49,8 @@ func TestAppendAtCapacity(t *testing.T) {
 }
 
 // TestForksAppendAtOnce: siblings that share a partly filled page append from
-// several goroutines; each copies, or is the last holder and need not.
+// several goroutines, while the parent is read; each copies, or is the last holder
+// and need not.
 func TestForksAppendAtOnce(t *testing.T) {
 	cfg := small
 	cfg.NumPages = 400
@@ -75,6 +76,9 @@ func TestForksAppendAtOnce(t *testing.T) {
 			}
 		})
 	}
+	for range 20 {
+		holds(t, cache, parent, 1, 2, 3, 4, 5, 6)
+	}
 	wg.Wait()
 	for i, f := range forks {
 		want := []float32{1, 2, 3, 4, 5, 6}[:5+i%2]
@@ -97,6 +101,7 @@ func TestSequenceErrors(t *testing.T) {
 	_, forkErr := freed.Fork()
 	_, viewErr := cache.View(seq, freed)
 	_, otherErr := other.View(seq)
+	_, nilErr := cache.View(seq, nil)
 	for name, tc := range map[string]struct {
 		err, kind error
 		says      string
@@ -111,6 +116,7 @@ func TestSequenceErrors(t *testing.T) {
 		"free twice":     {freed.Free(), kv.ErrFreed, "freed"},
 		"view of freed":  {viewErr, kv.ErrFreed, "sequence 1 of the view"},
 		"other cache's":  {otherErr, attn.ErrShape, "another cache"},
+		"nil sequence":   {nilErr, attn.ErrShape, "sequence 1 of the view: shape mismatch: it is nil"},
 	} {
 		if !errors.Is(tc.err, tc.kind) || !strings.Contains(tc.err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %v with %q", name, tc.err, tc.kind, tc.says)
@@ -118,7 +124,7 @@ func TestSequenceErrors(t *testing.T) {
 	}
 }
 
-// TestClosedCache: nothing panics, and a view that is still around reads zeros.
+// TestClosedCache: nothing panics, and a view that is still around can be read.
 func TestClosedCache(t *testing.T) {
 	cache, err := kv.New(small)
 	if err != nil {

@@ -45,8 +45,8 @@ type Table struct {
 }
 
 // View is all that a kernel needs to know of the cached keys and values of a
-// decode step's sequences. It borrows the cache's memory: it is valid until the
-// cache changes.
+// decode step's sequences. It borrows the cache's memory: it is valid until one of
+// its sequences changes; others may change meanwhile.
 type View struct {
 	K, V       Plane
 	NumKVHeads int

@@ -5,7 +5,7 @@ import "unsafe"
 // memory is host memory outside Go's heap, where a large cache would double the
 // room that the collector leaves to garbage. Untouched pages cost nothing. Planes
 // keep it alive: it is unmapped when nothing refers to it any more, so that a
-// view of a closed cache reads zeros, not an unmapped address.
+// view of a closed cache never reads an unmapped address.
 type memory struct {
 	data []byte
 }

@@ -26,7 +26,8 @@ func newMemory(n int) (*memory, error) {
 	return m, nil
 }
 
-// release gives the memory back to the system; it reads as zeros from now on.
+// release gives the memory back to the system. It stays mapped, and what it reads
+// from now on is undefined (zeros on Linux).
 func (m *memory) release() error {
 	if len(m.data) == 0 {
 		return nil

@@ -176,6 +176,25 @@ func (m *model) check(t *rapid.T) {
 	}
 }
 
+// poison makes every element of the pages that have never been used a NaN, where
+// its type has one, and every scale of a token too.
+func poison(t *rapid.T, cache *kv.Cache) {
+	view, err := cache.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []kv.Plane{view.K, view.V} {
+		for i := range p.Data {
+			p.Data[i] = 0xff
+		}
+		if p.Scales.Kind == kv.TokenScale {
+			for i := range p.Scales.Values {
+				p.Scales.Values[i] = nan
+			}
+		}
+	}
+}
+
 // run plays random operations against the model, then frees all: nothing leaks.
 func run(t *rapid.T) {
 	cfg := drawConfig(t)
@@ -184,6 +203,7 @@ func run(t *rapid.T) {
 		t.Fatal(err)
 	}
 	defer cache.Close()
+	poison(t, cache)
 	m := &model{cache: cache, cfg: cfg}
 	t.Repeat(map[string]func(*rapid.T){
 		"add": m.add, "append": m.append, "fork": m.fork, "truncate": m.truncate, "free": m.free, "": m.check,

@@ -168,8 +168,8 @@ func (s *Sequence) release(pages []PageID) {
 
 // table is the sequence's page table in a view of c.
 func (s *Sequence) table(c *Cache) (Table, error) {
-	if s.cache != c {
-		return Table{}, fmt.Errorf("%w: it belongs to another cache", attn.ErrShape)
+	if s == nil || s.cache != c {
+		return Table{}, fmt.Errorf("%w: it is nil or another cache's", attn.ErrShape)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -136,77 +134,115 @@ func TestContiguousRefuses(t *testing.T) {
 	}
 }
 
-// TestInterleavedPlanes views K and V of one allocation [pages, 2, slots, dim],
-// whose page stride is twice the packed one.
+// TestInterleavedPlanes views K and V of one allocation [pages, 2, slots, heads,
+// dim], whose page stride is twice the packed one; then V of another one, with
+// strides that are all different.
 func TestInterleavedPlanes(t *testing.T) {
-	pool := make([]float32, 4*2*16*2)
-	for i := range pool {
-		pool[i] = float32(i)
-	}
-	data := bytesOf(pool)
-	k := kv.Plane{Dim: 2, Data: data, PageStride: 64, HeadStride: 32, SlotStride: 2}
+	const pages, size, heads, dim = 4, 16, 2, 64
+	const half = size * heads * dim
+	data := counted(pages * 2 * half)
+	k := kv.Plane{Dim: dim, Data: data, PageStride: 2 * half, HeadStride: dim, SlotStride: heads * dim}
 	v := k
-	v.Data = data[4*32:]
-	view := kv.View{K: k, V: v, NumKVHeads: 1, PageSize: 16, NumPages: 4, Seqs: []kv.Table{{Pages: []kv.PageID{3, 1}, Len: 20}}}
+	v.Data = data[4*half:]
+	apart := kv.Plane{Dim: dim, Data: counted(pages * 3 * half), PageStride: 3 * half, HeadStride: size * dim, SlotStride: dim}
+	for name, v := range map[string]kv.Plane{"one allocation": v, "two allocations": apart} {
+		view := kv.View{K: k, V: v, NumKVHeads: heads, PageSize: size, NumPages: pages, Seqs: []kv.Table{{Pages: []kv.PageID{3, 1}, Len: 20}}}
+		if err := view.Validate(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rows := view.Sequence(0)
+		for pos, page := range map[int]int{0: 3, 15: 3, 16: 1, 19: 1} {
+			for head := range heads {
+				slot := pos % size
+				var row [dim]float32
+				rows.Key(row[:], head, pos)
+				if want := float32(page*2*half + slot*heads*dim + head*dim); row[0] != want {
+					t.Errorf("%s: key %d of head %d begins with element %v, want %v", name, pos, head, row[0], want)
+				}
+				want := float32(page*2*half + half + slot*heads*dim + head*dim)
+				if name == "two allocations" {
+					want = float32(page*3*half + head*size*dim + slot*dim)
+				}
+				if rows.Value(row[:], head, pos); row[0] != want {
+					t.Errorf("%s: value %d of head %d begins with element %v, want %v", name, pos, head, row[0], want)
+				}
+			}
+		}
+	}
+	k.PageStride = 3 * half // page 3 would end behind the allocation
+	view := kv.View{K: k, V: v, NumKVHeads: heads, PageSize: size, NumPages: pages, Seqs: []kv.Table{{Pages: []kv.PageID{3}, Len: 16}}}
+	if err := view.Validate(); !errors.Is(err, attn.ErrShape) {
+		t.Errorf("a page behind the end: %v, want ErrShape", err)
+	}
+}
+
+// counted is n float32 elements that are their own indices.
+func counted(n int) []byte {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	return bytesOf(x)
+}
+
+// TestLengthsOfSequences is the fault of one length broadcast to the pages of the
+// cache instead of the sequences: 10 pages, 2 sequences of 100.
+func TestLengthsOfSequences(t *testing.T) {
+	plane := kv.Plane{Dim: 1, Data: counted(10 * 64), PageStride: 64, HeadStride: 64, SlotStride: 1}
+	view := kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: 64, NumPages: 10, Seqs: []kv.Table{
+		{Pages: []kv.PageID{9, 4}, Len: 100}, {Pages: []kv.PageID{0, 7}, Len: 100},
+	}}
 	if err := view.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	var row [2]float32
-	view.Sequence(0).Value(row[:], 0, 17)
-	if want := float32(1*64 + 32 + 1*2); row[0] != want {
-		t.Errorf("value at position 17 is %v, want %v", row[0], want)
+	for i, want := range []float32{4*64 + 35, 7*64 + 35} {
+		var row [1]float32
+		rows := view.Sequence(i)
+		if rows.Key(row[:], 0, 99); rows.Len() != 100 || row[0] != want {
+			t.Errorf("sequence %d has %d keys, the last %v, want 100 and %v", i, rows.Len(), row[0], want)
+		}
 	}
 }
 
-// sparse maps n bytes that cost nothing until touched.
-func sparse(t *testing.T, n int) []byte {
-	t.Helper()
-	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
-	if err != nil {
+// TestUnusedEntries is the fault of reading through page-table entries that no key
+// needs, and of values of other sequences that leak: rows are filled up with an id
+// far outside, and all that is not referenced is NaN.
+func TestUnusedEntries(t *testing.T) {
+	const size, pages = 16, 12
+	x := make([]float32, pages*size)
+	for i := range x {
+		x[i] = nan
+	}
+	lens := []int{17, 0, 64}
+	tables := [][]kv.PageID{{5, 2}, {}, {11, 0, 7, 3}}
+	var seqs []kv.Table
+	for i, n := range lens {
+		for pos := range n {
+			x[int(tables[i][pos/size])*size+pos%size] = float32(1000*i + pos)
+		}
+		row := tables[i]
+		for len(row) < 8 {
+			row = append(row, unusedPage)
+		}
+		seqs = append(seqs, kv.Table{Pages: row, Len: n})
+	}
+	plane := kv.Plane{Dim: 1, Data: bytesOf(x), PageStride: size, HeadStride: size, SlotStride: 1}
+	view := kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: size, NumPages: pages, Seqs: seqs}
+	if err := view.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Munmap(data) })
-	return data
-}
-
-// TestOffsetsBeyond32Bits is the fault of 32-bit products: page · stride past
-// 2³¹ and 2³² elements lands in another sequence's rows.
-func TestOffsetsBeyond32Bits(t *testing.T) {
-	for _, tc := range []struct {
-		name         string
-		pages        []kv.PageID
-		pageStride   int
-		pageSize, id int
-	}{
-		{"576×480 elements a page", []kv.PageID{7767, 7768, 20000}, 276480, 1, 0},
-		{"a batch stride of 2^30", []kv.PageID{0, 1, 2, 3, 4}, 1 << 30, 4096, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			last := int(tc.pages[len(tc.pages)-1])
-			plane := kv.Plane{Type: kv.BF16, Dim: 2, PageStride: tc.pageStride, HeadStride: 2, SlotStride: 2}
-			plane.Data = sparse(t, 2*(last*tc.pageStride+tc.pageSize*2))
-			for i, page := range tc.pages {
-				at := plane.Offset(page, 0, 0)
-				if at != 2*int(page)*tc.pageStride {
-					t.Fatalf("page %d begins at byte %d, want %d", page, at, 2*int(page)*tc.pageStride)
-				}
-				binary.LittleEndian.PutUint16(plane.Data[at:], uint16(0x3f80+i)) // distinct
+	for i, n := range lens {
+		rows := view.Sequence(i)
+		for pos := range n {
+			var row [1]float32
+			if rows.Value(row[:], 0, pos); row[0] != float32(1000*i+pos) {
+				t.Fatalf("sequence %d value %d is %v", i, pos, row[0])
 			}
-			view := kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: tc.pageSize, NumPages: last + 1}
-			for i := range tc.pages {
-				view.Seqs = append(view.Seqs, kv.Table{Pages: tc.pages[i : i+1], Len: 1})
-			}
-			if err := view.Validate(); err != nil {
-				t.Fatal(err)
-			}
-			for i := range tc.pages {
-				var row [2]float32
-				view.Sequence(i).Key(row[:], 0, 0)
-				if want := bitsToFloat(uint32(0x3f80+i) << 16); row[0] != want {
-					t.Errorf("page %d reads %v, want %v", tc.pages[i], row[0], want)
-				}
-			}
-		})
+		}
+	}
+	view.Seqs[0].Len = 33 // now the third entry counts
+	if err := view.Validate(); !errors.Is(err, kv.ErrPage) || !strings.Contains(err.Error(), "page 2147480000 as entry 2, want 0 to 11") {
+		t.Errorf("a needed entry outside: %v, want ErrPage that names it", err)
 	}
 }
 
