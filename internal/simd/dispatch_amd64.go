@@ -9,6 +9,7 @@ import (
 var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+	hasVBMI   = cpu.X86.HasAVX512VBMI // only I4 wants it; without, it stays with AVX2
 )
 
 // scoresKernel and accumulateKernel are assembly for a fixed number of rows.
@@ -26,7 +27,7 @@ const minDim = 8
 
 func scoresFor(e Elem) ScoresFunc {
 	switch {
-	case useAVX512:
+	case useAVX512 && (e != I4 || hasVBMI):
 		return scoresBy(e, &scoresAVX512[e], nanE4M3AVX512, 3, e == E4M3, false)
 	case useAVX2:
 		return scoresBy(e, &scoresAVX2[e], nanE4M3AVX2, 2, true, e == I4)
@@ -36,7 +37,7 @@ func scoresFor(e Elem) ScoresFunc {
 
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
-	case useAVX512:
+	case useAVX512 && (e != I4 || hasVBMI):
 		return accumulateBy(e, &accumulateAVX512[e], nanE4M3AVX512, 3, e == E4M3, false)
 	case useAVX2:
 		return accumulateBy(e, &accumulateAVX2[e], nanE4M3AVX2, 2, true, e == I4)
@@ -46,6 +47,17 @@ func accumulateFor(e Elem) AccumulateFunc {
 
 // nanFunc looks for NaN codes in rows of at least 8 bytes.
 type nanFunc func(data *byte, off *int, keys, bytes int) bool
+
+// in looks for NaN codes in a tile: rows that follow one another are one long row.
+func (f nanFunc) in(t Tile, bytes int) bool {
+	rows := len(t.Off)
+	for i, off := range t.Off[1:] {
+		if off-t.Off[i] != bytes {
+			return f(unsafe.SliceData(t.Data), &t.Off[0], rows, bytes)
+		}
+	}
+	return f(unsafe.SliceData(t.Data), &t.Off[0], 1, rows*bytes)
+}
 
 // scoresBy composes any number of rows from blocks of at most 2^top rows; what
 // the kernels do not take (rows below minDim where that is asked for, E4M3 with
@@ -57,7 +69,7 @@ func scoresBy(e Elem, kernels *blocks[scoresKernel], nan nanFunc, top int, atLea
 		if keys == 0 || rows == 0 {
 			return
 		}
-		if atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan(unsafe.SliceData(k.Data), &k.Off[0], keys, dim) {
+		if atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan.in(k, dim) {
 			plain(s, stride, q, rows, dim, k, ahead)
 			return
 		}
@@ -84,7 +96,7 @@ func accumulateBy(e Elem, kernels *blocks[accumulateKernel], nan nanFunc, top in
 		if rows == 0 || dim == 0 {
 			return
 		}
-		if keys == 0 || atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan(unsafe.SliceData(v.Data), &v.Off[0], keys, dim) {
+		if keys == 0 || atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan.in(v, dim) {
 			plain(o, rows, dim, p, stride, alpha, v, ahead)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -39,7 +40,11 @@ func randomTile(t *testing.T, rng *rand.Rand, e Elem) *tileCase {
 		data[i] = 0x7f // NaN in most types: what no row holds must not be used
 	}
 	c.tile = Tile{data, make([]int, c.keys)}
-	for i, j := range rng.Perm(c.keys) {
+	order := rng.Perm(c.keys)
+	if rng.IntN(3) == 0 {
+		slices.Sort(order) // evenly spaced, and perhaps adjacent
+	}
+	for i, j := range order {
 		c.tile.Off[i] = j * pitch
 		Narrow(data[j*pitch:], e, randomFloats(rng, c.dim))
 		if e == I4 && c.dim%2 == 1 {

@@ -43,7 +43,11 @@ func (g *gen) loader(e elem) *loader {
 		g.VPBROADCASTD(g.table("e4m3Mask", 0xbfffbfff), l.a)
 	case e.name == "I4" && g.lanes == 16:
 		l.a, l.b = g.vec(), g.vec()
-		g.VPBROADCASTQ(g.table("i4Spread", 1<<28+1, 0), l.a)
+		var shifts []uint32
+		for b := uint32(0); b < 64; b += 8 {
+			shifts = append(shifts, b, b+4)
+		}
+		g.VMOVDQU32(g.table("i4Shifts", shifts...), l.a)
 		codes := make([]uint32, 16)
 		for i := range codes {
 			codes[i] = float32bits(float32(i) - float32(i/8*16))
@@ -100,15 +104,15 @@ func (l *loader) e4m3(h, dst reg.VecVirtual) {
 	l.g.VCVTPH2PS(h, dst)
 }
 
-// i4 puts nibble i into the low bits of lane i. With 16 lanes, byte b of lane pair
-// i times 1 + 2²⁸ has b in its low word and b >> 4 in its high word, and a
-// permutation, which looks at 4 bits only, turns codes into values. With 8,
-// shifts move the nibble to the top of its lane and back, sign and all.
+// i4 puts nibble i into the low bits of lane i. With 16 lanes each lane takes the
+// 8 bits from its nibble on, and a permutation, which looks at 4 bits only, turns
+// codes into values. With 8, shifts move the nibble to the top of its lane and
+// back, sign and all.
 func (l *loader) i4(m op.Mem, dst reg.VecVirtual) {
 	g := l.g
 	if g.lanes == 16 {
-		g.VPMOVZXBQ(m, dst)
-		g.VPMULUDQ(l.a, dst, dst)
+		g.VPBROADCASTQ(m, dst)
+		g.VPMULTISHIFTQB(dst, l.a, dst)
 		g.VPERMPS(l.b, dst, dst)
 		return
 	}
@@ -144,8 +148,10 @@ func (l *loader) loadMasked(m op.Mem, mask, byteMask, dst reg.Register) {
 		g.VPMOVSXBD_Z(m, mask, dst)
 		g.VCVTDQ2PS(dst, dst)
 	case "I4":
-		g.VPMOVZXBQ_Z(m, byteMask, dst)
-		g.VPMULUDQ(l.a, dst, dst)
+		bytes := g.XMM()
+		g.VMOVDQU8_Z(m, byteMask, bytes)
+		g.VPBROADCASTQ(bytes, dst)
+		g.VPMULTISHIFTQB(dst, l.a, dst)
 		g.VPERMPS_Z(l.b, dst, mask, dst)
 	}
 }

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package simd
+
+func adviseHuge([]byte) {}
