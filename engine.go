@@ -156,6 +156,9 @@ func (s *Step) NewStates() *attn.States {
 // step do not fit each other, in particular where a sequence's length has changed
 // since the step was planned.
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
+	if s == nil || out == nil {
+		return fmt.Errorf("%w: step is %v and output %v, want neither nil", attn.ErrShape, s, out)
+	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
 		Out: out.Out, LSE: out.LSE,
@@ -166,6 +169,9 @@ func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View,
 // merge the states of all key sets first ([attn.States.Merge]), then add the
 // sinks once ([attn.States.Output]). Errors are those of [Engine.Decode].
 func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv.View, states *attn.States) error {
+	if s == nil || states == nil {
+		return fmt.Errorf("%w: step is %v and states %v, want neither nil", attn.ErrShape, s, states)
+	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
 		States: states,

@@ -45,9 +45,12 @@ func (s *States) Set(i int, a State[float32]) {
 }
 
 // Merge sets each row of s to the merge of that row of parts, which may include
-// s itself. It wraps [ErrShape].
+// s itself; of no parts, to the empty state. It wraps [ErrShape].
 func (s *States) Merge(parts ...*States) error {
 	for i, p := range append(parts[:len(parts):len(parts)], s) {
+		if p == nil {
+			return fmt.Errorf("%w: states %d are nil", ErrShape, i)
+		}
 		if p.ValueDim != s.ValueDim || len(p.M) != len(s.M) || len(p.L) != len(s.M) || len(p.O) != len(s.M)*s.ValueDim {
 			return fmt.Errorf("%w: states %d have %d rows of value dim %d, want %d of %d", ErrShape, i, len(p.M), p.ValueDim, len(s.M), s.ValueDim)
 		}

@@ -14,10 +14,13 @@ import (
 )
 
 const (
-	// maxInflated bounds what the deflated entries of one archive may come to, in bytes. Within it, a
-	// hostile archive of 4 MB can ask for all of it, since deflate allows 1032 to 1: no more than a
-	// machine that runs models can bear. Stored entries, which are used in place, are not counted.
-	maxInflated = 4 << 30
+	// inflatedShare times the archive's size, or leastInflated where that is more, bounds what its
+	// deflated entries may come to, in bytes, and 4 GiB does in any case. Numbers of a model shrink to a
+	// third at best; deflate would allow a hostile archive 1032 to 1. Stored entries, which are used in
+	// place, are not counted.
+	inflatedShare = 32
+	leastInflated = 16 << 20
+	maxInflated   = 4 << 30
 	// maxDeflateRatio is the most bytes that one byte of deflate data can become.
 	maxDeflateRatio = 1032
 )
@@ -28,18 +31,23 @@ const (
 // that give them back, booleans as "true" and "false". One string (numpy's dtypes U and S) is in
 // Metadata only; more than one in an array are refused.
 //
-// Stored entries, whose checksums are compared, lie in data. Deflated ones are inflated, to 4 GiB in
-// all at most, and only if the archive's directory and the entry's own npy header agree on the size;
+// Stored entries, whose checksums are compared, lie in data. Deflated ones are inflated, to 32 times the
+// archive's size in all (16 MiB for small ones, 4 GiB for any), and only if the archive's directory and the entry's own npy header agree on the size;
 // memory grows as bytes arrive. Refused, too: encrypted entries, other methods, entries that overlap,
 // that come twice, or whose names are not plain relative paths that end in .npy.
 //
 // Errors wrap ErrFormat, ErrDType, ErrShape or ErrTooLarge.
 func ParseNPZ(data []byte) (*File, error) {
-	f, err := parseNPZ(data, maxInflated)
+	f, err := parseNPZ(data, inflateBudget(len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("tensorfile: %w", err)
 	}
 	return f, nil
+}
+
+// inflateBudget is how many bytes the deflated entries of an archive may come to.
+func inflateBudget(size int) uint64 {
+	return min(max(inflatedShare*uint64(size), leastInflated), maxInflated)
 }
 
 // parseNPZ inflates at most budget bytes.

@@ -224,3 +224,12 @@ func TestReadGrowingFollowsTheData(t *testing.T) {
 		t.Errorf("allocated %d bytes, error %v", got, err)
 	}
 }
+
+// TestInflateBudget: what an archive may inflate to is in proportion to its size.
+func TestInflateBudget(t *testing.T) {
+	for size, want := range map[int]uint64{100: 16 << 20, 1 << 20: 32 << 20, 1 << 30: 4 << 30} {
+		if got := inflateBudget(size); got != want {
+			t.Errorf("an archive of %d bytes may inflate to %d, want %d", size, got, want)
+		}
+	}
+}

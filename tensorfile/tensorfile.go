@@ -90,7 +90,7 @@ func parse(data []byte, path string) (*File, error) {
 	case ".safetensors":
 		return parseSafetensors(data)
 	case ".npz":
-		return parseNPZ(data, maxInflated)
+		return parseNPZ(data, inflateBudget(len(data)))
 	case ".npy":
 		t, err := parseNPY(data)
 		if err != nil {
