@@ -175,6 +175,10 @@ func (r *caseReader) required(name, dims string) (tensorfile.Tensor, error) {
 	return t, nil
 }
 
+// maxRows bounds sequences × query heads: a file without elements can claim any
+// number of them, and each costs memory and time here.
+const maxRows = 1 << 21
+
 func (r *caseReader) readShape() error {
 	q, err := r.required("q", "[sequences, query heads, queries, key dim]")
 	if err != nil {
@@ -199,6 +203,9 @@ func (r *caseReader) readShape() error {
 	c.shape = attn.Shape{NumHeads: q.Shape[1], NumKVHeads: k.Shape[1], KeyDim: q.Shape[3], ValueDim: v.Shape[3]}
 	if c.seqs > maxSequences {
 		return r.bad("q", "has %d sequences, want at most %d", c.seqs, maxSequences)
+	}
+	if c.seqs*c.shape.NumHeads > maxRows {
+		return r.bad("q", "has %d sequences of %d query heads, want at most %d of both", c.seqs, c.shape.NumHeads, maxRows)
 	}
 	if err := c.shape.Validate(); err != nil {
 		return fmt.Errorf("%s: tensors q %v, k %v, v %v: %w", r.path, q.Shape, k.Shape, v.Shape, err)

@@ -31,7 +31,7 @@ func (r *caseReader) readQuery() (err error) {
 // swapMiddle turns [n, a, b, dim] into [n, b, a, dim]. Where one of the two is 1
 // that is the same order, and x itself is returned.
 func swapMiddle[T any](x []T, n, a, b, dim int) []T {
-	if a == 1 || b == 1 {
+	if a == 1 || b == 1 || len(x) == 0 {
 		return x
 	}
 	swapped := make([]T, len(x))
