@@ -29,7 +29,9 @@ var mayImport = map[string][]string{
 	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
 	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda", "internal/nv"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
-	"cmd/flashdec":        {"", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
+	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
+	"bench/table":         {"internal/bench"},
+	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of
@@ -39,6 +41,7 @@ var onlyIn = map[string]string{
 	"github.com/mmcloughlin/avo":     "", // the generator's own module, not this one
 	"github.com/alecthomas/kong":     "cmd/flashdec",
 	"github.com/jedib0t/go-pretty":   "cmd/flashdec",
+	"gonum.org/v1/plot":              "cmd/flashdec",
 	"github.com/schollz/progressbar": "cmd/flashdec",
 }
 

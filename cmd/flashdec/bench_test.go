@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/csv"
-	"maps"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/flashdec/flashdec/kv"
 )
 
 // TestBenchRows runs a small suite and checks the fields that machines read.
@@ -36,7 +39,7 @@ func TestBenchRows(t *testing.T) {
 
 func TestBenchForms(t *testing.T) {
 	text := want(t, exitDone, "bench", "--suite=window", "--mb=4", "--rounds=1", "--threads=1").stdout
-	for _, say := range []string{"window 1024 of", "flashdec", "unsplit", "plain", "of ceiling"} {
+	for _, say := range []string{"window of 1024", "flashdec", "unsplit", "plain", "of ceiling"} {
 		if !strings.Contains(text, say) {
 			t.Errorf("the table lacks %q:\n%s", say, text)
 		}
@@ -47,48 +50,80 @@ func TestBenchForms(t *testing.T) {
 	}
 }
 
-// TestSuites lays out every case of every suite in as little memory as it takes,
-// and checks what it says of its size.
-func TestSuites(t *testing.T) {
-	const bytes = 1 << 20
-	for _, name := range slices.Sorted(maps.Keys(suites)) {
-		cases := suites[name](bytes)
-		if len(cases) == 0 && name != "decode" {
-			t.Errorf("suite %s has no case", name)
-		}
-		for _, c := range cases {
-			if c.storedBytes() > 1<<22 {
-				continue // sized by its own rule, not by the bytes given
-			}
-			a, err := newArena(2 * c.storedBytes())
-			if err != nil {
-				t.Fatal(err)
-			}
-			views, err := a.views(&c)
-			if err != nil {
-				t.Errorf("suite %s, %s: %v", name, c.name, err)
-				continue
-			}
-			if err := a.close(); err != nil {
-				t.Error(err)
-			}
-			if got := len(views[0].Seqs); got != len(c.lens) {
-				t.Errorf("suite %s, %s: a view of %d sequences, want %d", name, c.name, got, len(c.lens))
-			}
-		}
+// TestBenchRecords: what is recorded can be compared with, and holds for a table.
+func TestBenchRecords(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"bench", "--suite=window", "--mb=1", "--rounds=1", "--threads=1"}
+	record := filepath.Join(dir, "old.json")
+	if err := os.WriteFile(record, []byte(want(t, exitDone, append(flags, "--json")...).stdout), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	window := benchCase{kvHeads: 2, dim: 4, lens: []int{100, 5}, queries: 1, dtype: kv.F16, window: 10}
-	if window.keys() != 15 || window.kvBytes() != 15*2*2*8 {
-		t.Errorf("a window of 10 on 100 and 5 keys reads %d keys, %d bytes", window.keys(), window.kvBytes())
+	if text := want(t, exitDone, append(flags, "--compare="+record)...).stdout; !strings.Contains(text, "compared with") {
+		t.Errorf("the table does not say what changed:\n%s", text)
+	}
+	r := want(t, exitDone, append(flags, "--compare="+record, "--json")...)
+	if objects(t, r.stdout); !strings.Contains(r.errs, "compared with") {
+		t.Errorf("stderr %q does not say what changed", r.errs)
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for want, x := range map[float64][]float64{3: {9, 3, 1}, 2.5: {4, 1, 3, 2}, 7: {7}} {
-		if got := median(x); got != want {
-			t.Errorf("median of %v is %v, want %v", x, got, want)
+func TestBenchPlots(t *testing.T) {
+	for name, starts := range map[string]string{"a.svg": "<?xml", "a.PNG": "\x89PNG"} {
+		path := filepath.Join(t.TempDir(), name)
+		want(t, exitDone, "bench", "--suite=window,lengths", "--mb=1", "--rounds=1", "--threads=1", "--plot="+path)
+		if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), starts) {
+			t.Errorf("%s: %v, begins with %.20q, want %q", name, err, text, starts)
 		}
 	}
+}
+
+// TestBenchPeer measures a peer that answers with a fixed time.
+func TestBenchPeer(t *testing.T) {
+	t.Setenv("FLASHDEC_TEST_PEER", "1")
+	rows := objects(t, want(t, exitDone, "bench", "--suite=window", "--mb=16", "--rounds=2", "--threads=1", "--json", "--peer="+os.Args[0]).stdout)
+	peers := 0
+	for _, row := range rows {
+		if row["impl"] == "abacus" {
+			peers++
+			if row["seconds"] != 0.5 || row["kv_dtype"] != "beads" || row["bytes_per_second"] != 1000.0 {
+				t.Errorf("the peer's row is %v", row)
+			}
+		}
+	}
+	if peers != 2 {
+		t.Errorf("%d rows of the peer, want those of the two cases without a window", peers)
+	}
+	refuses(t, []string{"--peer"}, "bench", "--suite=window", "--mb=1", "--peer=/no/such/program")
+}
+
+// answerAsPeer is the peer's side of TestBenchPeer.
+func answerAsPeer() {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(`{"impl":"abacus","kv_dtype":"beads","kv_bytes":500,"seconds":0.5}`)
+	}
+}
+
+// TestBenchInterrupted: what is done is reported.
+func TestBenchInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var stderr bytes.Buffer
+	stdout := &cancelOnRow{cancel: cancel}
+	code := run(ctx, []string{"bench", "--suite=types", "--mb=1", "--rounds=1", "--json"}, stdout, &stderr)
+	if code != exitInterrupted || len(objects(t, stdout.String())) == 0 || stderr.String() != "flashdec: interrupted\n" {
+		t.Errorf("exit %d, stdout %q, stderr %q, want %d, the rows so far, and one line", code, stdout, &stderr, exitInterrupted)
+	}
+}
+
+// cancelOnRow is a reader along who has seen enough after the first row.
+type cancelOnRow struct {
+	bytes.Buffer
+	cancel func()
+}
+
+func (c *cancelOnRow) Write(p []byte) (int, error) {
+	c.cancel()
+	return c.Buffer.Write(p)
 }
 
 func TestBenchRefuses(t *testing.T) {
@@ -98,12 +133,12 @@ func TestBenchRefuses(t *testing.T) {
 		{"--mb=0", "--mb is 0"},
 		{"--rounds=0", "--rounds is 0"},
 		{"--match=no such case", "no such case"},
+		{"--suite=blog\x00--mb=1", "see --mb"},
+		{"--plot=a.gif", "--plot"},
+		{"--compare=no-such-file", "no-such-file"},
 	} {
-		if got := want(t, exitBadInput, "bench", tc.flag); !strings.Contains(got.errs, tc.says) {
+		if got := want(t, exitBadInput, append([]string{"bench"}, strings.Split(tc.flag, "\x00")...)...); !strings.Contains(got.errs, tc.says) {
 			t.Errorf("%s: %q, want it to say %q", tc.flag, got.errs, tc.says)
 		}
-	}
-	if got := want(t, exitBadInput, "bench", "--suite=blog", "--mb=1"); !strings.Contains(got.errs, "see --mb") {
-		t.Errorf("an arena that is too small: %q", got.errs)
 	}
 }

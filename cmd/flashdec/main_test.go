@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv("FLASHDEC_TEST_PEER") != "" {
+		answerAsPeer()
+		return
+	}
 	os.Exit(m.Run())
 }
 

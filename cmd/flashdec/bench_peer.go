@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// peer is another implementation, in a program of its own that reads a request a
+// line and answers each with a line: a [peerRequest], a [peerAnswer].
+type peer struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	answers *bufio.Reader
+}
+
+// peerRequest asks for one step on a contiguous cache [kv_heads, len, dim], of
+// one sequence and query.
+type peerRequest struct {
+	QHeads  int    `json:"q_heads"`
+	KVHeads int    `json:"kv_heads"`
+	Dim     int    `json:"dim"`
+	Len     int    `json:"len"`
+	KVDType string `json:"kv_dtype"`
+	Threads int    `json:"threads"`
+}
+
+type peerAnswer struct {
+	Impl    string  `json:"impl"`
+	KVDType string  `json:"kv_dtype"` // the peer's own type, nearest to the one asked for
+	KVBytes int     `json:"kv_bytes"`
+	Seconds float64 `json:"seconds"`
+	Note    string  `json:"note"`
+	Missing string  `json:"missing"` // why it cannot compute this
+}
+
+// settle is how long a peer's threads may go on spinning after an answer, which
+// what is measured next must not pay for.
+const settle = 20 * time.Millisecond
+
+// startPeer starts the program, whose words are separated by spaces. Without a
+// command there is no peer, which has no implementation of anything.
+func startPeer(command string, stderr io.Writer) (*peer, error) {
+	words := strings.Fields(command)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	p := &peer{command: exec.Command(words[0], words[1:]...)}
+	p.command.Stderr = stderr
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.answers = bufio.NewReader(out)
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("--peer: %w", err)
+	}
+	return p, nil
+}
+
+// stop ends the program by ending its input.
+func (p *peer) stop() error {
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.in.Close(), p.command.Wait())
+}
+
+// impl is the peer's way to compute a case, nil if it has none.
+func (p *peer) impl(ctx context.Context, c *bench.Case, threads int) (*bench.Impl, error) {
+	if p == nil || len(c.Lens) != 1 || c.PageSize != 0 || c.Window != 0 || c.Level != "" {
+		return nil, nil
+	}
+	request := peerRequest{QHeads: c.Heads, KVHeads: c.KVHeads, Dim: c.Dim, Len: c.Lens[0], KVDType: c.DType.String(), Threads: threads}
+	first, err := p.ask(ctx, request)
+	if err != nil || first.Missing != "" {
+		return nil, err
+	}
+	im := bench.NewPeer(first.Impl, first.KVDType, c, first.KVBytes, func(ctx context.Context) (float64, error) {
+		answer, err := p.ask(ctx, request)
+		time.Sleep(settle)
+		return answer.Seconds, err
+	})
+	im.Note = first.Note
+	return im, nil
+}
+
+func (p *peer) ask(ctx context.Context, request peerRequest) (answer peerAnswer, err error) {
+	if ctx.Err() != nil {
+		return answer, ctx.Err()
+	}
+	if err := json.NewEncoder(p.in).Encode(request); err != nil {
+		return answer, fmt.Errorf("--peer: %w", err)
+	}
+	line, err := p.answers.ReadBytes('\n')
+	if err != nil {
+		return answer, fmt.Errorf("--peer: no answer: %w", err)
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return answer, fmt.Errorf("--peer: %w", err)
+	}
+	if answer.Missing == "" && (answer.Impl == "" || answer.KVBytes < 1 || !(answer.Seconds > 0)) {
+		return answer, fmt.Errorf("--peer: answer %s lacks an impl, kv_bytes or seconds", printable(strings.TrimSpace(string(line))))
+	}
+	return answer, nil
+}

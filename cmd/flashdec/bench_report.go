@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// benchReport prints rows in the form that was asked for: JSON as they come, a
+// table at the end.
+type benchReport struct {
+	cmd  *benchCmd
+	t    *terminal
+	rows []bench.Row
+	old  []bench.Row // to compare with
+}
+
+func (r *benchReport) add(suite string, row bench.Row) error {
+	_, row.Commit = version()
+	row.Suite, row.Command = suite, benchCommand()
+	r.rows = append(r.rows, row)
+	if r.cmd.JSON {
+		return r.t.emit(row)
+	}
+	return nil
+}
+
+// benchCommand is the command line that measured a row, without the folders
+// that it names: they differ from machine to machine.
+func benchCommand() string {
+	words := []string{"flashdec"}
+	for _, word := range os.Args[1:] {
+		words = append(words, word[strings.LastIndexByte(word, os.PathSeparator)+1:])
+	}
+	return strings.Join(words, " ")
+}
+
+// end reports what has been measured, if anything.
+func (r *benchReport) end() error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	switch {
+	case r.cmd.CSV:
+		if err := r.csv(); err != nil {
+			return err
+		}
+	case !r.cmd.JSON:
+		r.table()
+	}
+	if r.cmd.Compare != "" {
+		r.compare()
+	}
+	if r.cmd.Plot != "" {
+		return drawBench(r.cmd.Plot, r.rows)
+	}
+	return nil
+}
+
+func (r *benchReport) table() {
+	kernels := names(r.rows, func(r bench.Row) string { return r.Kernel })
+	r.t.printf("%s, %s kernels, %s of keys and values at most\n", r.rows[0].Device, strings.Join(kernels, " and "), byteCount(r.cmd.bytes()))
+	for _, rows := range bench.BySuite(r.rows) {
+		r.t.printf("\n%s\n\n", rows[0].Suite)
+		table := newTable("case", "threads", "", "time", "GB/s", "of ceiling")
+		last := bench.Row{}
+		for _, x := range rows {
+			name, threads := x.Case, strconv.Itoa(x.Threads)
+			if last.Case == x.Case && last.Threads == x.Threads {
+				name, threads = "", ""
+			}
+			table.AppendRow(row(name, threads, x.Impl, duration(x.Seconds)+footnote(x.Note), fmt.Sprintf("%.2f", x.Rate/1e9),
+				fmt.Sprintf("%.0f%% of %.1f", 100*x.Share, x.Ceiling/1e9)))
+			last = x
+		}
+		r.t.printf("%s\n", render(table))
+	}
+	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return r.Note != "" }) {
+		r.t.printf("\n* not of the whole case, which would take too long: compare GB/s.\n")
+	}
+}
+
+// footnote points a figure to the line below the tables; the others keep its width.
+func footnote(note string) string {
+	if note != "" {
+		return "*"
+	}
+	return " "
+}
+
+// csv writes the fields of the JSON rows, in their order.
+func (r *benchReport) csv() error {
+	w := csv.NewWriter(r.t.out)
+	header := false
+	for _, x := range r.rows {
+		names, values, err := fields(x)
+		if err != nil {
+			return err
+		}
+		if !header {
+			_ = w.Write(names) // Error tells below
+			header = true
+		}
+		_ = w.Write(values)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// fields are a row's JSON names and values, a note always among them.
+func fields(x bench.Row) (names, values []string, err error) {
+	note := x.Note
+	x.Note = ""
+	text, err := json.Marshal(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	for i := -1; decoder.More() || i < 0; i++ {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case i < 0: // the opening brace
+		case i%2 == 0:
+			names = append(names, fmt.Sprint(token))
+		default:
+			values = append(values, fmt.Sprint(token))
+		}
+	}
+	return append(names, "note"), append(values, note), nil
+}
+
+// compare prints what changed: below the table, or beside what machines read.
+func (r *benchReport) compare() {
+	changes := bench.Compare(r.old, r.rows)
+	text := &strings.Builder{}
+	table := newTable("suite", "case", "threads", "", "before", "now", "time × ceiling", "noise")
+	shown := 0
+	for _, c := range changes {
+		if !c.Beyond() {
+			continue
+		}
+		shown++
+		x := c.After
+		table.AppendRow(row(x.Suite, x.Case, x.Threads, x.Impl, fmt.Sprintf("%.0f%%", 100*c.Before.Share), fmt.Sprintf("%.0f%%", 100*x.Share),
+			fmt.Sprintf("%+.0f%%", 100*(c.Ratio-1)), fmt.Sprintf("±%.0f%%", 100*c.Noise)))
+	}
+	fmt.Fprintf(text, "\n%s of %d compared with %s changed beyond the noise.\n", count(shown, "row"), len(changes), printable(r.cmd.Compare))
+	if shown > 0 {
+		fmt.Fprintf(text, "\n%s\n", render(table))
+	}
+	if r.cmd.JSON || r.cmd.CSV {
+		fmt.Fprint(r.t.errs, text)
+		return
+	}
+	r.t.printf("%s", text)
+}

@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/flashdec/flashdec/internal/simd"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// Arena is the memory that cases lie in: touched once, since first touches cost
+// more than the reading that is measured. It comes from caches, huge pages and
+// all, so that what is measured lies as what is used does.
+type Arena struct {
+	caches []*kv.Cache
+	k, v   []byte    // half the bytes each
+	kScale []float32 // one a row, once a case has had scales
+	vScale []float32
+	dtype  kv.DType
+	filled bool
+}
+
+// NewArena takes so many bytes, rounded up to whole rows.
+func NewArena(bytes int) (*Arena, error) {
+	const dim = 1024
+	row := 2 * 4 * dim
+	a := &Arena{}
+	view, err := a.take(kv.Config{NumKVHeads: 1, KeyDim: dim, ValueDim: dim, PageSize: 1, NumPages: max(1, (bytes+row-1)/row)})
+	if err != nil {
+		return nil, err
+	}
+	a.k, a.v = view.K.Data, view.V.Data
+	return a, nil
+}
+
+// take makes a cache, for its memory alone.
+func (a *Arena) take(cfg kv.Config) (kv.View, error) {
+	cache, err := kv.New(cfg)
+	if err != nil {
+		return kv.View{}, err
+	}
+	a.caches = append(a.caches, cache)
+	return cache.View()
+}
+
+// Close gives the memory back.
+func (a *Arena) Close() error {
+	var err error
+	for _, cache := range a.caches {
+		err = errors.Join(err, cache.Close())
+	}
+	return err
+}
+
+// elems names the types as the kernels do, with the number that codes are made
+// larger by: normal numbers then use most of the codes, and none saturates often.
+var elems = map[kv.DType]struct {
+	elem simd.Elem
+	gain float32
+}{
+	kv.F32: {simd.F32, 1}, kv.F16: {simd.F16, 1}, kv.BF16: {simd.BF16, 1},
+	kv.F8E4M3: {simd.E4M3, 64}, kv.F8E5M2: {simd.E5M2, 64}, kv.I8: {simd.I8, 32}, kv.I4: {simd.I4, 2},
+}
+
+// fill writes normal numbers of a type everywhere, unless they are there. A block
+// of an odd number of elements is repeated: the reading does not get faster by
+// that, and no two rows near each other are the same.
+func (a *Arena) fill(t kv.DType) {
+	if a.filled && a.dtype == t {
+		return
+	}
+	e := elems[t]
+	rng := rand.New(rand.NewPCG(1, uint64(t)))
+	floats := make([]float32, 1<<16+2)
+	for i := range floats {
+		floats[i] = e.gain * float32(rng.NormFloat64())
+	}
+	block := make([]byte, e.elem.RowBytes(len(floats)))
+	simd.Narrow(block, e.elem, floats)
+	for _, data := range [][]byte{a.k, a.v} {
+		for len(data) > 0 {
+			data = data[copy(data, block):]
+		}
+	}
+	a.dtype, a.filled = t, true
+}
+
+// scale sees to so many scales of keys and of values, each of which undoes the
+// gain of the codes.
+func (a *Arena) scale(rows int, t kv.DType) error {
+	if len(a.kScale) < rows {
+		// A cache of one code a row has as many scales.
+		view, err := a.take(kv.Config{NumKVHeads: 1, KeyDim: 1, ValueDim: 1, PageSize: 1, NumPages: rows, KeyType: kv.I8, ValueType: kv.I8})
+		if err != nil {
+			return err
+		}
+		a.kScale, a.vScale = view.K.Scales.Values, view.V.Scales.Values
+	}
+	for i := range rows {
+		a.kScale[i], a.vScale[i] = 1/elems[t].gain, 1/elems[t].gain
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// TestFields: machines read these names; a record that lacks one is of no use
+// to them.
+func TestFields(t *testing.T) {
+	var names []string
+	row := reflect.TypeFor[bench.Row]()
+	for i := range row.NumField() {
+		name, _, _ := strings.Cut(row.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	for _, want := range []string{
+		"suite", "case", "backend", "impl", "batch", "q_heads", "kv_heads", "key_dim", "value_dim", "len", "q_len", "kv_dtype", "page_size", "threads",
+		"splits", "seconds", "seconds_min", "kv_bytes", "bytes_per_second", "ceiling_bytes_per_second", "share", "gpus", "device", "commit", "command",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("rows have no field %q, only %v", want, names)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for want, x := range map[float64][]float64{3: {9, 3, 1}, 2.5: {4, 1, 3, 2}, 7: {7}} {
+		if got := bench.Median(x); got != want {
+			t.Errorf("median of %v is %v, want %v", x, got, want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for _, tc := range []struct {
+		c                bench.Case
+		keys, kv, stored int
+	}{
+		{bench.Case{KVHeads: 2, Dim: 4, Lens: []int{100, 5}, DType: kv.F16, Window: 10}, 15, 15 * 2 * 2 * 8, 2 * 200 * 2 * 8},
+		{bench.Case{KVHeads: 2, Dim: 4, Lens: []int{100, 5}, DType: kv.F16, PageSize: 16}, 105, 105 * 2 * 2 * 8, 2 * 128 * 2 * 8},
+		{bench.Case{KVHeads: 1, Dim: 64, Lens: []int{10}, DType: kv.I8}, 10, 10 * 2 * (64 + 4), 2 * 10 * 64},
+		{bench.Case{KVHeads: 1, Dim: 64, Lens: []int{10}, DType: kv.I4}, 10, 10 * 2 * (32 + 4), 2 * 10 * 32},
+	} {
+		if got := tc.c.Keys(); got != tc.keys {
+			t.Errorf("%+v: %d keys, want %d", tc.c, got, tc.keys)
+		}
+		if got := tc.c.KVBytes(); got != tc.kv {
+			t.Errorf("%+v: reads %d bytes, want %d", tc.c, got, tc.kv)
+		}
+		if got := tc.c.StoredBytes(); got != tc.stored {
+			t.Errorf("%+v: stores %d bytes, want %d", tc.c, got, tc.stored)
+		}
+	}
+}
+
+// TestSuites measures the smallest case of each suite: all ways compute it, and
+// what they have to report is sound.
+func TestSuites(t *testing.T) {
+	const bytes = 2 << 20
+	a, err := bench.NewArena(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for i := range bench.Suites {
+		s := &bench.Suites[i]
+		t.Run(s.Name, func(t *testing.T) {
+			cases := s.Cases(bytes)
+			if len(cases) == 0 && (s.Name == "blog" || s.Name == "decode") {
+				cases = s.Cases(1 << 30)[:1] // their sizes are fixed, and more than these bytes
+				cases[0].Lens = []int{64, 64}
+			} else if len(cases) == 0 && s.Name != "levels" { // plain Go alone has no level below
+				t.Fatal("no case")
+			}
+			for _, c := range cases[:min(len(cases), 3)] {
+				report(t, a, c)
+			}
+		})
+	}
+}
+
+func report(t *testing.T, a *bench.Arena, c bench.Case) {
+	t.Helper()
+	eng, err := flashdec.Open(flashdec.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	list, err := bench.Impls(&c, a, 2, eng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bench.Measure(context.Background(), list, 1); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, im := range list {
+		names = append(names, im.Name)
+		row := im.Row(c.Name, 2, list[0].Rate(), eng.Info())
+		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || row.Share != row.Rate/row.Ceiling {
+			t.Errorf("%s, %s: %+v", c.Name, im.Name, row)
+		}
+		if (row.Note != "") != (row.KVBytes < c.KVBytes() && im.Slow) {
+			t.Errorf("%s, %s: %d of %d bytes, with the note %q", c.Name, im.Name, row.KVBytes, c.KVBytes(), row.Note)
+		}
+	}
+	if want := []string{"ceiling", "flashdec", "unsplit", "direct", "plain"}; !slices.Equal(names, want) {
+		t.Errorf("%s: measured %v, want %v", c.Name, names, want)
+	}
+}
+
+// TestWaysAgree: what is compared must compute the same.
+func TestWaysAgree(t *testing.T) {
+	a, err := bench.NewArena(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	eng, err := flashdec.Open(flashdec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	for _, dtype := range bench.DTypes {
+		for _, window := range []int{0, 9} {
+			c := bench.Case{Heads: 6, KVHeads: 2, Dim: 32, Lens: []int{77}, PageSize: 16, DType: dtype, Window: window}
+			results, err := bench.Results(&c, a, eng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range results["direct"] {
+				for name, y := range results {
+					if !(math.Abs(y[i]-x) < 1e-5) {
+						t.Fatalf("%v, window %d: element %d is %v by %s, %v by the direct form", dtype, window, i, y[i], name, x)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestArenaTooSmall(t *testing.T) {
+	a, err := bench.NewArena(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	c := bench.Grouped(kv.F32, 1, 128, 1<<20)
+	if _, err := a.Views(&c); err == nil || !strings.Contains(err.Error(), "but there are") {
+		t.Errorf("error %v, want one that says what there is", err)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	at := func(name string, seconds, least, ceiling float64) bench.Row {
+		return bench.Row{Suite: "s", Case: name, Impl: "flashdec", Seconds: seconds, Min: least, Ceiling: ceiling, KVBytes: 1}
+	}
+	old := []bench.Row{at("faster", 2, 2, 10), at("slower", 1, 1, 10), at("noisy", 1, 0.9, 10), at("same", 1, 1, 10), at("a slower machine", 1, 1, 10), at("gone", 1, 1, 10)}
+	now := []bench.Row{at("faster", 1, 1, 10), at("slower", 1.1, 1.1, 10), at("noisy", 1.2, 1.05, 10), at("same", 1.04, 1.04, 10), at("a slower machine", 2, 2, 5), at("new", 1, 1, 10)}
+	want := map[string]bool{"faster": true, "slower": true, "noisy": false, "same": false, "a slower machine": false}
+	changes := bench.Compare(old, now)
+	if len(changes) != len(want) {
+		t.Errorf("%d changes, want %d: rows that only one side has are none", len(changes), len(want))
+	}
+	for _, c := range changes {
+		if c.Beyond() != want[c.After.Case] {
+			t.Errorf("%s: ratio %.3f, noise %.3f, beyond it: %v", c.After.Case, c.Ratio, c.Noise, c.Beyond())
+		}
+	}
+}
+
+func TestReadRows(t *testing.T) {
+	row := bench.Row{Suite: "s", Case: "c", Impl: "i", Seconds: 2, Min: 1, Note: "n"}
+	line, err := json.Marshal(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := bench.ReadRows(strings.NewReader(string(line) + "\n\n" + string(line)))
+	if err != nil || !slices.Equal(rows, []bench.Row{row, row}) {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	for _, bad := range []string{"{", "[]", "{}", `{"suite":"s","case":"c","impl":"i","seconds":0}`} {
+		if _, err := bench.ReadRows(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "line 1") {
+			t.Errorf("%s: error %v, want one that names the line", bad, err)
+		}
+	}
+}

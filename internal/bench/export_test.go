@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/attn"
+)
+
+// Results are the outputs of all ways to compute a case of one sequence.
+func Results(c *Case, a *Arena, eng *flashdec.Engine) (map[string][]float64, error) {
+	views, err := a.Views(c)
+	if err != nil {
+		return nil, err
+	}
+	q := c.query()
+	ref, err := attn.Direct(c.Shape(), &attn.Options{Window: c.Window}, 0, q, views[0].Sequence(0))
+	if err != nil {
+		return nil, err
+	}
+	results := map[string][]float64{"direct": ref.Out}
+	plain, size := make([]float32, len(q)), len(q)/c.KVHeads
+	for head := range c.KVHeads {
+		plainHead(c, &views[0], head, q[head*size:][:size], plain[head*size:][:size])
+	}
+	results["plain"] = widen(plain)
+	step, err := eng.Plan(c.Batch(0))
+	if err != nil {
+		return nil, err
+	}
+	out := step.NewOutput()
+	if err := eng.Decode(context.Background(), step, q, views[0], out); err != nil {
+		return nil, err
+	}
+	results["flashdec"] = widen(out.Out)
+	return results, nil
+}
+
+func widen(x []float32) []float64 {
+	wide := make([]float64, len(x))
+	for i, v := range x {
+		wide[i] = float64(v)
+	}
+	return wide
+}

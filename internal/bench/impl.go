@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// Impl is one way to compute a case, measured beside the others.
+type Impl struct {
+	Name   string
+	Case   Case   // what it computes: slow ones get fewer keys
+	Splits int    // most splits of a sequence and head; 0: it has none
+	Note   string // what is special about its figures
+	Slow   bool   // measured in the first rounds alone
+	// Step computes the case at one of its places, [0, Places).
+	Step func(ctx context.Context, place int) error
+
+	dtype   string // its name for the type of keys and values, where it has its own
+	bytes   int    // that a step reads
+	places  int
+	round   func(context.Context) (float64, error) // a step at every place; seconds of one
+	seconds []float64                              // of a step, in each round
+}
+
+// Places is how many places the case lies at.
+func (im *Impl) Places() int { return im.places }
+
+// Bytes is what a step reads.
+func (im *Impl) Bytes() int { return im.bytes }
+
+// newImpl makes a way of its step, one place after the other.
+func newImpl(name string, c *Case, places int, step func(context.Context, int) error) *Impl {
+	im := &Impl{Name: name, Case: *c, Step: step, bytes: c.KVBytes(), places: places}
+	im.round = func(ctx context.Context) (float64, error) {
+		start := time.Now()
+		for i := range places {
+			if err := step(ctx, i); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start).Seconds() / float64(places), ctx.Err()
+	}
+	return im
+}
+
+// NewPeer is a way to compute the case that is another program's, which times its
+// own steps. It calls its type of keys and values dtype, and reads so many bytes.
+func NewPeer(name, dtype string, c *Case, bytes int, seconds func(context.Context) (float64, error)) *Impl {
+	return &Impl{Name: name, Case: *c, dtype: dtype, bytes: bytes, places: 1, round: seconds}
+}
+
+// Impls are the ways to compute a case, the read ceiling first.
+func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
+	views, err := a.Views(c)
+	if err != nil {
+		return nil, err
+	}
+	list := []*Impl{ceilingOf(c, views, threads)}
+	for _, way := range []struct {
+		name   string
+		splits int
+	}{{"flashdec", 0}, {"unsplit", 1}} {
+		im, err := decodeOf(way.name, c, views, eng, way.splits)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, im)
+	}
+	short := c.shortened()
+	if views, err = a.Views(&short); err != nil {
+		return nil, err
+	}
+	for _, im := range []*Impl{directOf(&short, views[:1], threads), plainOf(&short, views[:1], threads)} {
+		im.Slow, im.Note = true, c.shortNote(&short)
+		list = append(list, im)
+	}
+	return list, nil
+}
+
+// slowWork is how many products of a query row's element with a key's the slow
+// ways get: beyond the caches, and some hundredths of a second.
+const slowWork = 1 << 24
+
+// shortened is the case as the slow ways get it: one sequence, the longest, of as
+// many keys as slowWork allows.
+func (c *Case) shortened() Case {
+	short := *c
+	short.Lens = []int{min(slices.Max(c.Lens), max(1, slowWork/(c.Heads*c.Dim)))}
+	short.PageSize = min(c.PageSize, short.Lens[0])
+	return short
+}
+
+// shortNote tells how the slow ways' case differs.
+func (c *Case) shortNote(short *Case) string {
+	if c.Keys() == short.Keys() {
+		return ""
+	}
+	return fmt.Sprintf("slow: measured on %d of %d keys", short.Keys(), c.Keys())
+}
+
+// decodeOf is this project's decode, with that many splits, 0 for the plan's.
+func decodeOf(name string, c *Case, views []kv.View, eng *flashdec.Engine, splits int) (*Impl, error) {
+	step, err := eng.Plan(c.Batch(splits))
+	if err != nil {
+		return nil, err
+	}
+	q, out := c.query(), step.NewOutput()
+	im := newImpl(name, c, len(views), func(ctx context.Context, place int) error {
+		return eng.Decode(ctx, step, q, views[place], out)
+	})
+	for _, u := range step.Plan().Units {
+		im.Splits = max(im.Splits, u.NumSplits)
+	}
+	return im, nil
+}
+
+// query makes the step's queries.
+func (c *Case) query() []float32 {
+	rng := rand.New(rand.NewPCG(4, 5))
+	q := make([]float32, len(c.Lens)*c.Heads*c.Dim)
+	for i := range q {
+		q[i] = float32(rng.NormFloat64())
+	}
+	return q
+}
+
+// directOf is the direct softmax in float64, some KV heads on each thread.
+func directOf(c *Case, views []kv.View, threads int) *Impl {
+	shape, opt, q := c.Shape(), attn.Options{Window: c.Window}, c.query()
+	ref := attn.Reference{Out: make([]float64, len(q)), LSE: make([]float64, c.Heads)}
+	return newImpl("direct", c, len(views), func(ctx context.Context, place int) error {
+		share(c.KVHeads, threads, func(lo, hi int) {
+			for head := lo; head < hi && ctx.Err() == nil; head++ {
+				attn.DirectHead(&ref, shape, &opt, 0, head, q, views[place].Sequence(0))
+			}
+		})
+		return ctx.Err()
+	})
+}
+
+// plainOf is the loop of plain.go, some KV heads on each thread.
+func plainOf(c *Case, views []kv.View, threads int) *Impl {
+	q := c.query()
+	out, size := make([]float32, len(q)), len(q)/c.KVHeads
+	return newImpl("plain", c, len(views), func(ctx context.Context, place int) error {
+		share(c.KVHeads, threads, func(lo, hi int) {
+			for head := lo; head < hi && ctx.Err() == nil; head++ {
+				plainHead(c, &views[place], head, q[head*size:][:size], out[head*size:][:size])
+			}
+		})
+		return ctx.Err()
+	})
+}

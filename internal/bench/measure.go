@@ -1,0 +1,40 @@
+package bench
+
+import (
+	"context"
+	"slices"
+)
+
+// slowRounds is how many rounds the slow ways are measured in.
+const slowRounds = 3
+
+// Measure runs all ways in turn, rounds times after one that does not count, so
+// that whatever else the machine does meets all of them. Slow ones take part in
+// the first few rounds, and need no other to warm up.
+func Measure(ctx context.Context, list []*Impl, rounds int) error {
+	for round := range rounds + 1 {
+		for _, im := range list {
+			if im.Slow && (round == 0 || round > slowRounds) {
+				continue
+			}
+			seconds, err := im.round(ctx)
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				im.seconds = append(im.seconds, seconds)
+			}
+		}
+	}
+	return nil
+}
+
+// Rate is the bytes a second of the median round.
+func (im *Impl) Rate() float64 { return float64(im.bytes) / Median(im.seconds) }
+
+// Median of a list that is not empty.
+func Median(x []float64) float64 {
+	sorted := slices.Sorted(slices.Values(x))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/flashdec/flashdec/backend"
+)
+
+// Row is what one way did on one case, as it is printed and recorded. Lengths and
+// bytes are those that it computed, which for slow ones are fewer than the case has.
+type Row struct {
+	Suite    string  `json:"suite"`
+	Case     string  `json:"case"`
+	Backend  string  `json:"backend"`
+	Kernel   string  `json:"kernel"`
+	Impl     string  `json:"impl"`
+	Batch    int     `json:"batch"`
+	QHeads   int     `json:"q_heads"`
+	KVHeads  int     `json:"kv_heads"`
+	KeyDim   int     `json:"key_dim"`
+	ValueDim int     `json:"value_dim"`
+	Len      int     `json:"len"` // of the longest sequence
+	QLen     int     `json:"q_len"`
+	KVDType  string  `json:"kv_dtype"`
+	PageSize int     `json:"page_size"`
+	Threads  int     `json:"threads"`
+	Splits   int     `json:"splits"`
+	Seconds  float64 `json:"seconds"` // median
+	Min      float64 `json:"seconds_min"`
+	KVBytes  int     `json:"kv_bytes"`
+	Rate     float64 `json:"bytes_per_second"`
+	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read in the same rounds
+	Share    float64 `json:"share"`
+	GPUs     int     `json:"gpus"`
+	Device   string  `json:"device"`
+	Commit   string  `json:"commit"`
+	Command  string  `json:"command"`
+	Note     string  `json:"note,omitempty"`
+}
+
+// Row is what a measured way has to report. ceiling is [Impl.Rate] of the bare
+// read. Suite, commit and command are the caller's to add.
+func (im *Impl) Row(name string, threads int, ceiling float64, info backend.Info) Row {
+	c := &im.Case
+	dtype := im.dtype
+	if dtype == "" {
+		dtype = c.DType.String()
+	}
+	return Row{
+		Case: name, Backend: info.Name, Kernel: info.Kernel, Impl: im.Name,
+		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
+		Len: slices.Max(c.Lens), QLen: 1, KVDType: dtype, PageSize: c.PageSize,
+		Threads: threads, Splits: im.Splits,
+		Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
+		Rate: im.Rate(), Ceiling: ceiling, Share: im.Rate() / ceiling,
+		Device: info.Device, Note: im.Note,
+	}
+}
+
+// ReadRows reads recorded rows, one JSON object a line.
+func ReadRows(r io.Reader) ([]Row, error) {
+	var rows []Row
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var row Row
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if row.Suite == "" || row.Case == "" || row.Impl == "" || !(row.Seconds > 0) || !(row.Min > 0) {
+			return nil, fmt.Errorf("line %d: no row of a measurement: suite %q, case %q, impl %q, %v seconds, %v at least", n, row.Suite, row.Case, row.Impl, row.Seconds, row.Min)
+		}
+		rows = append(rows, row)
+	}
+	return rows, lines.Err()
+}
+
+// BySuite groups rows by their suite, in the order of their first rows.
+func BySuite(rows []Row) [][]Row {
+	var groups [][]Row
+	place := make(map[string]int)
+	for _, r := range rows {
+		i, known := place[r.Suite]
+		if !known {
+			i = len(groups)
+			place[r.Suite] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
