@@ -98,6 +98,7 @@ func TestNarrowOverflow(t *testing.T) {
 		{BF16, inf, 0x7f80},
 		{BF16, -0x1p-149, 0x8000},
 		{E4M3, 449, 0x7e},
+		{E4M3, 470, 0x7e},
 		{E4M3, inf, 0x7e},
 		{E4M3, -1e30, 0xfe},
 		{E5M2, 61439.996, 0x7b},

@@ -134,20 +134,14 @@ func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden
 	return softmaxAVX2(&s[0], stride, rows, keys, &m[0], &l[0], &alpha[0]) != 0
 }
 
-// readVariant selects the streaming read that ReadSum uses: bytes of prefetch.
-var readVariant = 0
-
 func readSum(data []byte) uint32 {
 	n := len(data) &^ 1023
 	if n == 0 || !useAVX2 {
 		return readSumGeneric(data)
 	}
-	var read func(data *byte, n int) uint32
-	switch {
-	case useAVX512:
-		read = [...]func(*byte, int) uint32{read0AVX512, read1024AVX512, read2048AVX512, read4096AVX512}[readVariant]
-	default:
-		read = [...]func(*byte, int) uint32{read0AVX2, read1024AVX2, read2048AVX2, read4096AVX2}[readVariant]
+	rest := readSumGeneric(data[n:])
+	if useAVX512 {
+		return readAVX512(&data[0], n) ^ rest
 	}
-	return read(&data[0], n) ^ readSumGeneric(data[n:])
+	return readAVX2(&data[0], n) ^ rest
 }

@@ -4,22 +4,7 @@
 
 package simd
 
-// read0AVX2 reads n bytes, a multiple of 1024, and returns the xor of their words.
+// readAVX2 reads n bytes, a multiple of 1024, and returns the xor of their words.
 //
 //go:noescape
-func read0AVX2(data *byte, n int) uint32
-
-// read1024AVX2 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read1024AVX2(data *byte, n int) uint32
-
-// read2048AVX2 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read2048AVX2(data *byte, n int) uint32
-
-// read4096AVX2 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read4096AVX2(data *byte, n int) uint32
+func readAVX2(data *byte, n int) uint32

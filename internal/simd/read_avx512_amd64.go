@@ -4,22 +4,7 @@
 
 package simd
 
-// read0AVX512 reads n bytes, a multiple of 1024, and returns the xor of their words.
+// readAVX512 reads n bytes, a multiple of 1024, and returns the xor of their words.
 //
 //go:noescape
-func read0AVX512(data *byte, n int) uint32
-
-// read1024AVX512 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read1024AVX512(data *byte, n int) uint32
-
-// read2048AVX512 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read2048AVX512(data *byte, n int) uint32
-
-// read4096AVX512 reads n bytes, a multiple of 1024, and returns the xor of their words.
-//
-//go:noescape
-func read4096AVX512(data *byte, n int) uint32
+func readAVX512(data *byte, n int) uint32
