@@ -15,7 +15,7 @@ const (
 
 	// chunkTiles is how many tiles are summed in float32 before the sum becomes a
 	// state. Rounding a sum of n equal terms loses up to n·2⁻²⁵ of it, so a chunk's
-	// error is at most (TileKeys + chunkTiles)·2⁻²⁵ = 2.9e-6 of the largest |v|,
+	// error is at most (TileKeys + chunkTiles)·2⁻²⁵ = 3.8e-6 of the largest |v|,
 	// however long the split: merging states averages them, in float64.
 	chunkTiles = 64
 	chunkKeys  = chunkTiles * simd.TileKeys
