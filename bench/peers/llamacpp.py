@@ -128,7 +128,7 @@ def check(ggml):
 
 
 def serve(ggml):
-    note = "libggml built with " + " ".join(ggml.features())
+    kernel = "ggml " + " ".join(ggml.features())
     case = key = None
     for line in sys.stdin:
         r = json.loads(line)
@@ -139,7 +139,7 @@ def serve(ggml):
             if case:
                 case.close()
             case = Case(ggml, *key)
-        answer = dict(impl="llama.cpp", kv_dtype=TYPES[r["kv_dtype"]][0], kv_bytes=case.kv_bytes, seconds=case.seconds(r["threads"]), note=note)
+        answer = dict(impl="llama.cpp", kv_dtype=TYPES[r["kv_dtype"]][0], kv_bytes=case.kv_bytes, seconds=case.seconds(r["threads"]), kernel=kernel)
         print(json.dumps(answer), flush=True)
 
 
@@ -151,7 +151,7 @@ def rows(ggml, keys, rounds):
             times = [case.seconds(threads) for _ in range(rounds)]
             median = statistics.median(times)
             print(json.dumps(dict(
-                suite="peers", case=f"{dtype}, 32/8 heads, {keys} keys, dim 128", backend="cpu", kernel=" ".join(ggml.features()), impl="llama.cpp",
+                suite="peers", case=f"{dtype}, 32/8 heads, {keys} keys, dim 128", backend="cpu", kernel="ggml " + " ".join(ggml.features()), impl="llama.cpp",
                 batch=1, q_heads=32, kv_heads=8, key_dim=128, value_dim=128, len=keys, q_len=1, kv_dtype=name, page_size=0, threads=threads,
                 splits=0, seconds=median, seconds_min=min(times), kv_bytes=case.kv_bytes, bytes_per_second=case.kv_bytes / median, gpus=0,
                 command="python3 bench/peers/llamacpp.py LIB --rows",

@@ -34,11 +34,8 @@ type peerRequest struct {
 }
 
 type peerAnswer struct {
-	Impl    string  `json:"impl"`
-	KVDType string  `json:"kv_dtype"` // the peer's own type, nearest to the one asked for
-	KVBytes int     `json:"kv_bytes"`
+	bench.Peer
 	Seconds float64 `json:"seconds"`
-	Note    string  `json:"note"`
 	Missing string  `json:"missing"` // why it cannot compute this
 }
 
@@ -87,13 +84,11 @@ func (p *peer) impl(ctx context.Context, c *bench.Case, threads int) (*bench.Imp
 	if err != nil || first.Missing != "" {
 		return nil, err
 	}
-	im := bench.NewPeer(first.Impl, first.KVDType, c, first.KVBytes, func(ctx context.Context) (float64, error) {
+	return first.Way(c, func(ctx context.Context) (float64, error) {
 		answer, err := p.ask(ctx, request)
 		time.Sleep(settle)
 		return answer.Seconds, err
-	})
-	im.Note = first.Note
-	return im, nil
+	}), nil
 }
 
 func (p *peer) ask(ctx context.Context, request peerRequest) (answer peerAnswer, err error) {

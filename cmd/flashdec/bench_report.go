@@ -76,7 +76,7 @@ func (r *benchReport) table() {
 				name, threads = "", ""
 			}
 			table.AppendRow(row(name, threads, x.Impl, duration(x.Seconds)+footnote(x.Note), fmt.Sprintf("%.2f", x.Rate/1e9),
-				fmt.Sprintf("%.0f%% of %.1f", 100*x.Share, x.Ceiling/1e9)))
+				fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x))))
 			last = x
 		}
 		r.t.printf("%s\n", render(table))
@@ -84,6 +84,21 @@ func (r *benchReport) table() {
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return r.Note != "" }) {
 		r.t.printf("\n* not of the whole case, which would take too long: compare GB/s.\n")
 	}
+	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
+		r.t.printf("\n~ the bare read itself was disturbed: more rounds or a quieter machine tell more.\n")
+	}
+}
+
+// calm is how far the rounds of a bare read lie apart on a machine that does
+// nothing else.
+const calm = 0.15
+
+// disturbed marks a share whose ceiling cannot be trusted.
+func disturbed(r bench.Row) string {
+	if r.Spread > calm {
+		return " ~"
+	}
+	return ""
 }
 
 // footnote points a figure to the line below the tables; the others keep its width.

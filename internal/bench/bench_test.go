@@ -106,7 +106,7 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 	var names []string
 	for _, im := range list {
 		names = append(names, im.Name)
-		row := im.Row(c.Name, 2, list[0].Rate(), eng.Info())
+		row := im.Row(c.Name, 2, list[0], eng.Info())
 		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || row.Share != row.Rate/row.Ceiling {
 			t.Errorf("%s, %s: %+v", c.Name, im.Name, row)
 		}

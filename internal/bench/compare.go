@@ -53,6 +53,5 @@ func (r *Row) units() float64 {
 	return r.Seconds
 }
 
-// spread is how far rounds lay apart: the median above the least, which noise
-// only ever adds to.
-func (r *Row) spread() float64 { return r.Seconds/r.Min - 1 }
+// spread is how far rounds lay apart, those of the bare read counted in.
+func (r *Row) spread() float64 { return r.Seconds/r.Min - 1 + r.Spread }

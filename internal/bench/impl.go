@@ -22,7 +22,8 @@ type Impl struct {
 	// Step computes the case at one of its places, [0, Places).
 	Step func(ctx context.Context, place int) error
 
-	dtype   string // its name for the type of keys and values, where it has its own
+	dtype   string // a peer's own name for the type of keys and values
+	kernel  string // and for what it computes with
 	bytes   int    // that a step reads
 	places  int
 	round   func(context.Context) (float64, error) // a step at every place; seconds of one
@@ -50,10 +51,17 @@ func newImpl(name string, c *Case, places int, step func(context.Context, int) e
 	return im
 }
 
-// NewPeer is a way to compute the case that is another program's, which times its
-// own steps. It calls its type of keys and values dtype, and reads so many bytes.
-func NewPeer(name, dtype string, c *Case, bytes int, seconds func(context.Context) (float64, error)) *Impl {
-	return &Impl{Name: name, Case: *c, dtype: dtype, bytes: bytes, places: 1, round: seconds}
+// Peer is what another implementation says of itself and of a case.
+type Peer struct {
+	Impl    string `json:"impl"`
+	Kernel  string `json:"kernel"`
+	KVDType string `json:"kv_dtype"` // its own type, nearest to the one asked for
+	KVBytes int    `json:"kv_bytes"`
+}
+
+// Way is the peer's way to compute the case. It times its own steps.
+func (p *Peer) Way(c *Case, seconds func(context.Context) (float64, error)) *Impl {
+	return &Impl{Name: p.Impl, Case: *c, dtype: p.KVDType, kernel: p.Kernel, bytes: p.KVBytes, places: 1, round: seconds}
 }
 
 // Impls are the ways to compute a case, the read ceiling first.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ type Row struct {
 	KVBytes  int     `json:"kv_bytes"`
 	Rate     float64 `json:"bytes_per_second"`
 	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read in the same rounds
+	Spread   float64 `json:"ceiling_spread"`           // how far its median lay above its least time
 	Share    float64 `json:"share"`
 	GPUs     int     `json:"gpus"`
 	Device   string  `json:"device"`
@@ -43,21 +45,17 @@ type Row struct {
 	Note     string  `json:"note,omitempty"`
 }
 
-// Row is what a measured way has to report. ceiling is [Impl.Rate] of the bare
-// read. Suite, commit and command are the caller's to add.
-func (im *Impl) Row(name string, threads int, ceiling float64, info backend.Info) Row {
+// Row is what a measured way has to report; ceiling is the bare read. Suite,
+// commit and command are the caller's to add.
+func (im *Impl) Row(name string, threads int, ceiling *Impl, info backend.Info) Row {
 	c := &im.Case
-	dtype := im.dtype
-	if dtype == "" {
-		dtype = c.DType.String()
-	}
 	return Row{
-		Case: name, Backend: info.Name, Kernel: info.Kernel, Impl: im.Name,
+		Case: name, Backend: info.Name, Kernel: cmp.Or(im.kernel, info.Kernel), Impl: im.Name,
 		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
-		Len: slices.Max(c.Lens), QLen: 1, KVDType: dtype, PageSize: c.PageSize,
+		Len: slices.Max(c.Lens), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
 		Threads: threads, Splits: im.Splits,
 		Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
-		Rate: im.Rate(), Ceiling: ceiling, Share: im.Rate() / ceiling,
+		Rate: im.rate(), Ceiling: ceiling.rate(), Spread: ceiling.spread(), Share: im.rate() / ceiling.rate(),
 		Device: info.Device, Note: im.Note,
 	}
 }

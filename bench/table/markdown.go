@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// key is a line of a table.
+type key struct {
+	name    string
+	threads int
+}
+
+// tables are one suite's, one a device.
+func tables(rows []bench.Row) []string {
+	var all []string
+	for _, device := range distinct(rows, func(r bench.Row) string { return r.Device }) {
+		var its []bench.Row
+		for _, r := range rows {
+			if r.Device == device {
+				its = append(its, r)
+			}
+		}
+		all = append(all, suiteTable(its))
+	}
+	return all
+}
+
+// suiteTable is one suite on one device: a line a case and number of threads, a
+// column a way.
+func suiteTable(rows []bench.Row) string {
+	impls := distinct(rows, func(r bench.Row) string { return r.Impl })
+	lines := distinct(rows, func(r bench.Row) key { return key{r.Case, r.Threads} })
+	cells := make(map[key]map[string]bench.Row)
+	for _, r := range rows {
+		k := key{r.Case, r.Threads}
+		if cells[k] == nil {
+			cells[k] = make(map[string]bench.Row)
+		}
+		cells[k][r.Impl] = r
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "### %s on %s\n\n", rows[0].Suite, rows[0].Device)
+	line(text, append([]string{"case", "threads", "time", "bare read, GB/s"}, impls...))
+	line(text, rule(4+len(impls)))
+	for _, k := range lines {
+		first := cells[k][impls[0]]
+		words := []string{k.name, fmt.Sprint(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9)}
+		for _, impl := range impls {
+			words = append(words, cell(cells[k], impl))
+		}
+		line(text, words)
+	}
+	text.WriteString(origin(rows))
+	return text.String()
+}
+
+func cell(ways map[string]bench.Row, impl string) string {
+	r, measured := ways[impl]
+	switch {
+	case !measured:
+		return "–"
+	case r.Share < 0.095:
+		return fmt.Sprintf("%.2f (%.1f%%)", r.Rate/1e9, 100*r.Share)
+	}
+	return fmt.Sprintf("%.1f (%.0f%%)", r.Rate/1e9, 100*r.Share)
+}
+
+// origin says how the table came about.
+func origin(rows []bench.Row) string {
+	commits := distinct(rows, func(r bench.Row) string { return r.Commit })
+	text := fmt.Sprintf("\nGB/s of keys and values, and share of the bare read. Time is of %s. Commit %s", rows[0].Impl, strings.Join(commits, ", "))
+	for _, command := range distinct(rows, func(r bench.Row) string { return r.Command }) {
+		if command != "" {
+			text += fmt.Sprintf(", `%s`", command)
+		}
+	}
+	return text + ".\n\n"
+}
+
+func ratioTable(ratios []bench.Ratio) string {
+	if len(ratios) == 0 {
+		return ""
+	}
+	text := &strings.Builder{}
+	text.WriteString("### Ratios\n\n")
+	line(text, []string{"keys a second", "device", "threads", "times"})
+	line(text, rule(4))
+	for _, r := range ratios {
+		line(text, []string{r.What, r.Device, fmt.Sprint(r.Threads), fmt.Sprintf("%.2f", r.Times)})
+	}
+	return text.String()
+}
+
+func line(w *strings.Builder, cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+
+func rule(columns int) []string { return strings.Split(strings.Repeat("---\n", columns-1)+"---", "\n") }
+
+// duration is a time in the unit that keeps it short.
+func duration(seconds float64) string {
+	switch {
+	case seconds >= 1:
+		return fmt.Sprintf("%.2f s", seconds)
+	case seconds >= 1e-3:
+		return fmt.Sprintf("%.2f ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.1f µs", seconds*1e6)
+}
+
+// distinct are the values of a field, in the order of their first rows.
+func distinct[T comparable](rows []bench.Row, field func(bench.Row) T) []T {
+	var all []T
+	seen := make(map[T]bool)
+	for _, r := range rows {
+		if v := field(r); !seen[v] {
+			seen[v] = true
+			all = append(all, v)
+		}
+	}
+	return all
+}

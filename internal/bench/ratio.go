@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Ratio says how many times as fast one row's keys were read as another's, both
+// of one run.
+type Ratio struct {
+	Suite   string  `json:"suite"`
+	What    string  `json:"what"`
+	Device  string  `json:"device"`
+	Threads int     `json:"threads"`
+	Times   float64 `json:"times"`
+}
+
+// Ratios are those that rows hold: quantised types against f16, pages of 16 slots
+// against contiguous tensors, many short sequences against a long one, invariant
+// splits against free ones, and flashdec against its peers.
+func Ratios(rows []Row) []Ratio {
+	var ratios []Ratio
+	for _, r := range rows {
+		for _, base := range rows {
+			if r.Suite != base.Suite || r.Device != base.Device || r.Threads != base.Threads || r.Impl != "flashdec" {
+				continue
+			}
+			if what := against(&r, &base); what != "" {
+				ratios = append(ratios, Ratio{r.Suite, what, r.Device, r.Threads, r.keyRate() / base.keyRate()})
+			}
+		}
+	}
+	return ratios
+}
+
+// keyRate is the keys a second, counted by their bytes where all are of one type.
+func (r *Row) keyRate() float64 {
+	if r.Suite == "types" || r.Suite == "peers" {
+		return float64(r.Batch*r.Len) / r.Seconds
+	}
+	return r.Rate
+}
+
+// against names the comparison of two rows, "" if there is none to make.
+func against(r, base *Row) string {
+	if r.Suite == "peers" && base.Case == r.Case && !ours[base.Impl] {
+		return fmt.Sprintf("%s, against %s's %s", r.Case, base.Impl, base.KVDType)
+	}
+	if base.Impl != "flashdec" {
+		return ""
+	}
+	switch r.Suite {
+	case "types":
+		if rest, quantised := strings.CutPrefix(r.Case, r.KVDType); quantised && smaller[r.KVDType] && base.Case == "f16"+rest {
+			return r.Case + ", against f16"
+		}
+	case "pages":
+		if r.PageSize == 16 && base.PageSize == 0 {
+			return "pages of 16 slots, against contiguous"
+		}
+	case "ragged":
+		if r.Batch == 64 && r.PageSize == 0 && base.Batch == 1 {
+			return r.Case + ", against " + base.Case
+		}
+	case "invariant":
+		if name, invariant := strings.CutSuffix(r.Case, ", invariant"); invariant && base.Case == name+", free" {
+			return name + ", invariant against free"
+		}
+	}
+	return ""
+}
+
+var (
+	ours    = map[string]bool{"flashdec": true, "unsplit": true, "direct": true, "plain": true}
+	smaller = map[string]bool{"e4m3": true, "e5m2": true, "int8": true, "int4": true}
+)
