@@ -208,7 +208,7 @@ func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, a *bench.Arena,
 		return err
 	}
 	for _, im := range list[1:] {
-		if err := report.add(r.suite, im.Row(r.c.Name, r.threads, list[0], info)); err != nil {
+		if err := report.add(r.suite, im.Row(r.c.Name, r.threads, info)); err != nil {
 			return err
 		}
 	}

@@ -53,5 +53,6 @@ func (r *Row) units() float64 {
 	return r.Seconds
 }
 
-// spread is how far rounds lay apart, those of the bare read counted in.
+// spread is how far rounds lay apart, those of the bare read counted in: the median
+// from the best, which noise only ever takes from.
 func (r *Row) spread() float64 { return r.Seconds/r.Min - 1 + r.Spread }

@@ -28,6 +28,7 @@ type Impl struct {
 	places  int
 	round   func(context.Context) (float64, error) // a step at every place; seconds of one
 	seconds []float64                              // of a step, in each round
+	ceiling []float64                              // bytes a second of the bare read just before
 }
 
 // Places is how many places the case lies at.

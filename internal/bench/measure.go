@@ -3,41 +3,54 @@ package bench
 import (
 	"context"
 	"slices"
+	"time"
 )
 
-// slowRounds is how many rounds the slow ways are measured in.
-const slowRounds = 3
+const (
+	slowRounds = 3 // how many rounds the slow ways are measured in
+	fewRounds  = 5 // how many a case gets, if asked for, however long it takes
+	patience   = 3 * time.Second
+)
 
 // Measure runs all ways in turn, rounds times after one that does not count, so
-// that whatever else the machine does meets all of them. The first of the list,
-// which is cheap and which all others are held against, goes before each of them.
-// Slow ones take part in the first few rounds, and need no other to warm up.
+// that whatever else the machine does meets all of them. The first of the list is
+// the bare read, which goes before each of the others: a machine that changes its
+// pace between rounds changes both. Slow ways take part in the first few rounds,
+// and need no other to warm up; a case that takes long gets fewer rounds.
 func Measure(ctx context.Context, list []*Impl, rounds int) error {
+	start := time.Now()
 	for round := range rounds + 1 {
 		for _, im := range list[1:] {
 			if im.Slow && (round == 0 || round > slowRounds) {
 				continue
 			}
-			for _, im := range []*Impl{list[0], im} {
-				seconds, err := im.round(ctx)
-				if err != nil {
-					return err
-				}
-				if round > 0 {
-					im.seconds = append(im.seconds, seconds)
-				}
+			if err := im.measure(ctx, list[0], round > 0); err != nil {
+				return err
 			}
+		}
+		if round >= fewRounds && time.Since(start) > patience {
+			break
 		}
 	}
 	return nil
 }
 
-// rate is the bytes a second of the median round.
-func (im *Impl) rate() float64 { return float64(im.bytes) / Median(im.seconds) }
-
-// spread is how far rounds lay apart: the median above the least, which noise
-// only ever adds to.
-func (im *Impl) spread() float64 { return Median(im.seconds)/slices.Min(im.seconds) - 1 }
+// measure runs one round, after one of the bare read.
+func (im *Impl) measure(ctx context.Context, read *Impl, counts bool) error {
+	ceiling, err := read.round(ctx)
+	if err != nil {
+		return err
+	}
+	seconds, err := im.round(ctx)
+	if err != nil {
+		return err
+	}
+	if counts {
+		im.ceiling = append(im.ceiling, float64(read.bytes)/ceiling)
+		im.seconds = append(im.seconds, seconds)
+	}
+	return nil
+}
 
 // Median of a list that is not empty.
 func Median(x []float64) float64 {

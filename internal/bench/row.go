@@ -31,12 +31,13 @@ type Row struct {
 	PageSize int     `json:"page_size"`
 	Threads  int     `json:"threads"`
 	Splits   int     `json:"splits"`
+	Rounds   int     `json:"rounds"`
 	Seconds  float64 `json:"seconds"` // median
 	Min      float64 `json:"seconds_min"`
 	KVBytes  int     `json:"kv_bytes"`
 	Rate     float64 `json:"bytes_per_second"`
-	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read in the same rounds
-	Spread   float64 `json:"ceiling_spread"`           // how far its median lay above its least time
+	Ceiling  float64 `json:"ceiling_bytes_per_second"` // of a bare read just before, each round
+	Spread   float64 `json:"ceiling_spread"`           // how far its fastest round lay above the median
 	Share    float64 `json:"share"`
 	GPUs     int     `json:"gpus"`
 	Device   string  `json:"device"`
@@ -45,17 +46,18 @@ type Row struct {
 	Note     string  `json:"note,omitempty"`
 }
 
-// Row is what a measured way has to report; ceiling is the bare read. Suite,
-// commit and command are the caller's to add.
-func (im *Impl) Row(name string, threads int, ceiling *Impl, info backend.Info) Row {
+// Row is what a measured way has to report. Suite, commit and command are the
+// caller's to add.
+func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 	c := &im.Case
+	rate, ceiling := float64(im.bytes)/Median(im.seconds), Median(im.ceiling)
 	return Row{
 		Case: name, Backend: info.Name, Kernel: cmp.Or(im.kernel, info.Kernel), Impl: im.Name,
 		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
 		Len: slices.Max(c.Lens), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
 		Threads: threads, Splits: im.Splits,
-		Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
-		Rate: im.rate(), Ceiling: ceiling.rate(), Spread: ceiling.spread(), Share: im.rate() / ceiling.rate(),
+		Rounds: len(im.seconds), Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
+		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: rate / ceiling,
 		Device: info.Device, Note: im.Note,
 	}
 }
