@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// record writes rows as flashdec bench --json does.
+func record(t *testing.T, rows ...bench.Row) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	text := &strings.Builder{}
+	encoder := json.NewEncoder(text)
+	for _, r := range rows {
+		if err := encoder.Encode(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func measured(suite, name, impl, dtype string, keys int, seconds, rate float64) bench.Row {
+	return bench.Row{
+		Suite: suite, Case: name, Impl: impl, KVDType: dtype, Batch: 1, Len: keys, Threads: 2, Seconds: seconds, Min: seconds,
+		Rate: rate, Ceiling: 4e10, Share: rate / 4e10, Device: "Abacus", Commit: "c0ffee",
+	}
+}
+
+func TestTable(t *testing.T) {
+	path := record(t,
+		measured("types", "f16, group 1", "flashdec", "f16", 100, 0.01, 3e10),
+		measured("types", "f16, group 1", "plain", "f16", 100, 1, 4e8),
+		measured("types", "int8, group 1", "flashdec", "int8", 200, 0.01, 3e10),
+		measured("peers", "f16", "flashdec", "f16", 100, 0.01, 3e10),
+		measured("peers", "f16", "other", "f16", 100, 0.07, 4e9),
+	)
+	text := &strings.Builder{}
+	if err := run(text, []string{path}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, say := range []string{
+		"### types on Abacus", "| f16, group 1 | 2 | 10.00 ms | 40.0 | 30.0 (75%) | 0.40 (1.0%) |", "| int8, group 1 | 2 | 10.00 ms | 40.0 | 30.0 (75%) | – |",
+		"Commit c0ffee", "| int8, group 1, against f16 | Abacus | 2 | 2.00 |", "| f16, against other's f16 | Abacus | 2 | 7.00 |",
+	} {
+		if !strings.Contains(text.String(), say) {
+			t.Errorf("the tables lack %q:\n%s", say, text)
+		}
+	}
+	text.Reset()
+	if err := run(text, []string{path}, "peers", true); err != nil {
+		t.Fatal(err)
+	}
+	var ratio bench.Ratio
+	if err := json.Unmarshal([]byte(text.String()), &ratio); err != nil || ratio.Suite != "peers" || ratio.Times < 6.99 || ratio.Times > 7.01 {
+		t.Errorf("%v, %+v of %s, want one ratio of 7", err, ratio, text)
+	}
+}
+
+func TestTableRefuses(t *testing.T) {
+	for name, path := range map[string]string{"no such file": "no-such-file", "not recorded rows": "main.go", "nothing": record(t)} {
+		if err := run(&strings.Builder{}, []string{path}, "", false); err == nil {
+			t.Errorf("%s makes a table", name)
+		}
+	}
+}
+
+// TestRecorded: every recorded run makes tables.
+func TestRecorded(t *testing.T) {
+	paths, err := filepath.Glob("../results/*.jsonl")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no recorded runs: %v", err)
+	}
+	for _, path := range paths {
+		if err := run(&strings.Builder{}, []string{path}, "", false); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
