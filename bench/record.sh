@@ -15,7 +15,7 @@ out=bench/results/cpu-$name.jsonl
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 
-CGO_ENABLED=0 go build -o "$bin/flashdec" ./cmd/flashdec
+CGO_ENABLED=0 go build -buildvcs=true -o "$bin/flashdec" ./cmd/flashdec
 "$bin/flashdec" bench --suite peers --rounds 15 --json ${2:+--peer "python3 bench/peers/llamacpp.py $2"} >"$out"
 "$bin/flashdec" bench --suite types,levels,lengths,ragged,pages,invariant,window,blog,decode,threads --json >>"$out"
 echo "recorded $(wc -l <"$out") rows in $out" >&2

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,12 +32,21 @@ func (r *benchReport) add(suite string, row bench.Row) error {
 	return nil
 }
 
-// benchCommand is the command line that measured a row, without the folders
-// that it names: they differ from machine to machine.
+// benchCommand is the command line that measured a row. Of absolute paths it keeps
+// the last name: the rest is this machine's alone.
 func benchCommand() string {
 	words := []string{"flashdec"}
 	for _, word := range os.Args[1:] {
-		words = append(words, word[strings.LastIndexByte(word, os.PathSeparator)+1:])
+		parts := strings.Split(word, " ")
+		for i, part := range parts {
+			if filepath.IsAbs(part) {
+				parts[i] = filepath.Base(part)
+			}
+		}
+		if word = strings.Join(parts, " "); len(parts) > 1 {
+			word = strconv.Quote(word)
+		}
+		words = append(words, word)
 	}
 	return strings.Join(words, " ")
 }

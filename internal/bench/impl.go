@@ -95,7 +95,7 @@ func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error
 
 // slowWork is how many products of a query row's element with a key's the slow
 // ways get: beyond the caches, and some hundredths of a second.
-const slowWork = 1 << 24
+const slowWork = 1 << 23
 
 // shortened is the case as the slow ways get it: one sequence, the longest, of as
 // many keys as slowWork allows.

@@ -9,7 +9,7 @@ import (
 const (
 	slowRounds = 3 // how many rounds the slow ways are measured in
 	fewRounds  = 5 // how many a case gets, if asked for, however long it takes
-	patience   = 3 * time.Second
+	patience   = 2 * time.Second
 )
 
 // Measure runs all ways in turn, rounds times after one that does not count, so
