@@ -17,6 +17,7 @@ package cpu
 import (
 	"context"
 	"runtime"
+	"sync"
 
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/simd"
@@ -33,6 +34,7 @@ type Options struct {
 type Backend struct {
 	threads    int
 	helperWork int // see the constant
+	device     func() string
 	lib        *library
 	pool       *pool
 }
@@ -46,14 +48,14 @@ func New(opt Options) *Backend {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{threads: threads, helperWork: helperWork, lib: newLibrary(), pool: newPool()}
+	return &Backend{threads: threads, helperWork: helperWork, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
 }
 
 // Info implements [backend.Backend].
 func (b *Backend) Info() backend.Info {
 	return backend.Info{
 		Name:      "cpu",
-		Device:    deviceName(),
+		Device:    b.device(),
 		Kernel:    simd.Level(),
 		Width:     b.threads,
 		QueryTile: queryTile,

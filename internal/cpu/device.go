@@ -8,7 +8,8 @@ import (
 )
 
 // deviceName is the processor's own name where the system tells it, else the
-// architecture's.
+// architecture's. It reads a file, which every plan would wait for: a backend
+// asks once.
 func deviceName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
