@@ -89,3 +89,20 @@ func TestCheckSees(t *testing.T) {
 		}
 	}
 }
+
+func TestMaxSplits(t *testing.T) {
+	cfg := plan.Config{NumKVHeads: 2, GroupSize: 1, Width: 1, NumSplits: 5}
+	for want, lens := range map[int][]int{0: {0}, 3: {3, 0, 2}, 5: {3, 100}} {
+		cfg.Seqs = nil
+		for _, n := range lens {
+			cfg.Seqs = append(cfg.Seqs, plan.Seq{Len: n, NumQueries: 1})
+		}
+		p, err := plan.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.MaxSplits(); got != want {
+			t.Errorf("lengths %v: at most %d splits, want %d", lens, got, want)
+		}
+	}
+}

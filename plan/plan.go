@@ -71,3 +71,12 @@ type Plan struct {
 	Rows   int    // rows of partial states in all
 	Reason string // why that many splits, in a sentence
 }
+
+// MaxSplits is the most splits of any unit; 0 where none sees a key.
+func (p *Plan) MaxSplits() int {
+	most := 0
+	for i := range p.Units {
+		most = max(most, p.Units[i].NumSplits)
+	}
+	return most
+}

@@ -11,7 +11,8 @@ import (
 // not hide behind itself. They cut what does not fit instead of rounding it:
 // what a case stores is what the reference reads either way.
 
-// significand is how many bits, sign included, a type holds exactly over [−1, 1).
+// significand is how many significant bits a type has: with the sign, as many as it
+// holds exactly over [−1, 1).
 func significand(t kv.DType) int {
 	switch t {
 	case kv.F16:

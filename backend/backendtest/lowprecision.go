@@ -90,17 +90,6 @@ func round(x float64, t kv.DType) float64 {
 		return x
 	}
 	frac, exp := math.Frexp(x)
-	unit := float64(int(1) << precision(t))
+	unit := float64(int(1) << significand(t))
 	return math.Ldexp(math.RoundToEven(frac*unit)/unit, exp)
-}
-
-// precision is how many significant bits a type has.
-func precision(t kv.DType) int {
-	switch t {
-	case kv.F16:
-		return 11
-	case kv.BF16:
-		return 8
-	}
-	return 24
 }

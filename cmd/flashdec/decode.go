@@ -39,15 +39,6 @@ type decoded struct {
 	seconds float64
 }
 
-// mostSplits is the most splits that any unit of the result has.
-func (d *decoded) mostSplits() int {
-	most := 0
-	for _, u := range d.step.Plan().Units {
-		most = max(most, u.NumSplits)
-	}
-	return most
-}
-
 func (d *decoder) batch(splits int, invariant bool) flashdec.Batch {
 	queries := make([]int, d.c.seqs)
 	for i := range queries {

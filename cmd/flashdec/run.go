@@ -109,7 +109,7 @@ func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
 	return &runReport{
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info, cmd.threads()),
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
-		Splits: got.mostSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
+		Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 	}
 }
 

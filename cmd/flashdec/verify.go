@@ -192,7 +192,7 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 		}
 		worst.add(judged)
 		bar.step()
-		r.Splits, r.Runs = max(r.Splits, got.mostSplits()), i+1
+		r.Splits, r.Runs = max(r.Splits, got.step.Plan().MaxSplits()), i+1
 	}
 	r.OK, r.distances = worst.ok(), worst.distances()
 	return nil

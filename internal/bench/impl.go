@@ -124,9 +124,7 @@ func decodeOf(name string, c *Case, views []kv.View, eng *flashdec.Engine, split
 	im := newImpl(name, c, len(views), func(ctx context.Context, place int) error {
 		return eng.Decode(ctx, step, q, views[place], out)
 	})
-	for _, u := range step.Plan().Units {
-		im.Splits = max(im.Splits, u.NumSplits)
-	}
+	im.Splits = step.Plan().MaxSplits()
 	return im, nil
 }
 

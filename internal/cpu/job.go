@@ -51,12 +51,9 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library) (er
 // item wants: a job that has run once has room for whoever computes what.
 func (j *job) seat(helpers int) {
 	p := j.launch.Plan
-	queries, splits := 0, 0
+	queries, splits := 0, p.MaxSplits()
 	for i := range p.Items {
 		queries = max(queries, p.Items[i].NumQueries)
-	}
-	for i := range p.Units {
-		splits = max(splits, p.Units[i].NumSplits)
 	}
 	for len(j.seats) <= helpers {
 		j.seats = append(j.seats, new(worker))

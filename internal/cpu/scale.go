@@ -54,7 +54,7 @@ func scaleWeights(p []float32, rows int, scales []float32, unit float32) {
 	for r := range rows {
 		row := p[r*simd.TileKeys:][:len(scales)]
 		for j, x := range scales {
-			if math.Float32bits(row[j]) == negZero {
+			if math.Float32bits(row[j]) == simd.NegZero {
 				continue
 			}
 			if row[j] *= x * unit; row[j] == 0 {
@@ -63,9 +63,6 @@ func scaleWeights(p []float32, rows int, scales []float32, unit float32) {
 		}
 	}
 }
-
-// negZero is the weight of a hidden key.
-const negZero = 1 << 31
 
 // A weight times a tiny scale would lose its digits among the subnormals. So sums
 // of a chunk begin in a unit that lifts them, and come down once a scale is large

@@ -197,11 +197,7 @@ const oneStep = 20
 // bands chooses how units of many splits merge: in bands of about the square root
 // of the most splits, so that both steps have as many states.
 func (s *Step) bands(p *plan.Plan) {
-	most := 1
-	for _, u := range p.Units {
-		most = max(most, u.NumSplits)
-	}
-	band := oneStep
+	most, band := p.MaxSplits(), oneStep
 	if most > oneStep {
 		band = max(int(math.Sqrt(float64(most))), oneStep/4)
 		s.params.maxBands = int32(tiles(most, band))

@@ -116,7 +116,7 @@ func softmaxRow(s []float32, m, l, alpha *float32) (hidden bool) {
 	for j, x := range s {
 		if math.IsInf(float64(x), -1) {
 			hidden = true
-			s[j] = math.Float32frombits(negZero)
+			s[j] = math.Float32frombits(NegZero)
 			continue
 		}
 		s[j] = float32(math.Exp(float64(x - base)))

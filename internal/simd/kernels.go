@@ -72,7 +72,7 @@ func AccumulateVisible(e Elem, o []float32, rows, dim int, p []float32, stride i
 	for r := range rows {
 		n, weights := 0, p[r*stride:]
 		for j, x := range v.Off {
-			if w := weights[j]; math.Float32bits(w) != negZero {
+			if w := weights[j]; math.Float32bits(w) != NegZero {
 				off[n], weights[n] = x, w
 				n++
 			}
@@ -85,8 +85,8 @@ func AccumulateVisible(e Elem, o []float32, rows, dim int, p []float32, stride i
 // offsets are lists for AccumulateVisible.
 var offsets = sync.Pool{New: func() any { return new([TileKeys]int) }}
 
-// negZero is the p that Softmax gives to a score of −Inf.
-const negZero = 1 << 31
+// NegZero is the bits of −0, the p that [Softmax] gives to a score of −Inf.
+const NegZero = 1 << 31
 
 // Widen converts elements of src to float32, exactly. It fills dst. NaN stays
 // NaN and becomes quiet.
