@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/nv"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
@@ -72,23 +73,7 @@ type timing struct {
 
 func timings() []timing {
 	var ts []timing
-	for _, c := range [][5]int{
-		{1, 32, 8, 1024, 128},
-		{1, 32, 8, 4096, 128},
-		{1, 32, 8, 16384, 128},
-		{1, 32, 8, 65536, 128},
-		{1, 32, 8, 131072, 128},
-		{1, 32, 8, 524288, 128},
-		{1, 32, 8, 1048576, 128},
-		{1, 64, 8, 16384, 128},
-		{1, 32, 32, 4096, 128},
-		{16, 32, 8, 4096, 128},
-		{64, 32, 8, 4096, 128},
-		{128, 32, 8, 1024, 128},
-		{16, 64, 8, 16384, 128},
-		{1, 9, 3, 8192, 64},
-		{8, 16, 2, 32768, 256},
-	} {
+	for _, c := range bench.DecodeShapes {
 		ts = append(ts, timing{
 			suite: "decode", name: fmt.Sprint(c[:]), batch: c[0], hq: c[1], hkv: c[2], lens: []int{c[3]}, dim: c[4], dtype: kv.BF16,
 		})
