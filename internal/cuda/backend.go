@@ -160,7 +160,7 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 }
 
 func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
-	if err := checkTypes(l.KV.K.Type, l.KV.V.Type); err != nil {
+	if err := checkView(&l.KV); err != nil {
 		return err
 	}
 	k, v := plane(l.KV.K), plane(l.KV.V)
@@ -190,6 +190,16 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 		return err
 	}
 	return download(b.stream, &bufs, l)
+}
+
+// checkView refuses keys and values that the kernels cannot read.
+func checkView(view *kv.View) error {
+	for _, kind := range []kv.ScaleKind{view.K.Scales.Kind, view.V.Scales.Kind} {
+		if kind != kv.NoScales {
+			return fmt.Errorf("cuda: %w: scales of kind %v are not supported on a GPU, want none", attn.ErrOption, kind)
+		}
+	}
+	return checkTypes(view.K.Type, view.V.Type)
 }
 
 // checkTypes refuses elements that the kernels cannot read.
