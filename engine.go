@@ -22,26 +22,49 @@ type Options struct {
 	// Threads is how many goroutines the CPU backend computes on. Zero means
 	// GOMAXPROCS. It must be zero when Backend is set.
 	Threads int
+	// MinKeysPerSplit is the least number of keys that a split is worth, at least
+	// 32; 0 leaves it to the backend, and then to the plan. What is best differs
+	// from machine to machine, and hardly by more than some hundredths. It
+	// changes which exact sums are formed, so bits but not meaning; invariant
+	// batches and forced splits do not look at it.
+	MinKeysPerSplit int
+	// MinKeysSource says where MinKeysPerSplit came from, such as "tuned on
+	// 2026-11-30", for those who read a plan's reason.
+	MinKeysSource string
 }
 
 // Engine computes decode attention on one backend. Its methods may be called
 // from several goroutines at once.
 type Engine struct {
-	backend backend.Backend
+	backend       backend.Backend
+	minKeys       int // of a split
+	minKeysSource string
 }
 
 // Open returns an engine. Close it to give its threads back.
 func Open(opts Options) (*Engine, error) {
+	if n := opts.MinKeysPerSplit; n != 0 && n < plan.LeastKeysPerSplit {
+		return nil, fmt.Errorf("%w: %d keys per split at least, want %d or more, or 0 for the backend's own", attn.ErrOption, n, plan.LeastKeysPerSplit)
+	}
 	if opts.Backend != nil {
 		if opts.Threads != 0 {
 			return nil, fmt.Errorf("%w: %d threads for a given backend, want 0", attn.ErrOption, opts.Threads)
 		}
-		return &Engine{opts.Backend}, nil
+		return opts.engine(opts.Backend), nil
 	}
 	if opts.Threads < 0 {
 		return nil, fmt.Errorf("%w: %d threads, want at least 1, or 0 for GOMAXPROCS", attn.ErrOption, opts.Threads)
 	}
-	return &Engine{cpu.New(cpu.Options{Threads: opts.Threads})}, nil
+	return opts.engine(cpu.New(cpu.Options{Threads: opts.Threads})), nil
+}
+
+// engine is the engine on a backend.
+func (opts *Options) engine(b backend.Backend) *Engine {
+	e := &Engine{backend: b, minKeys: opts.MinKeysPerSplit, minKeysSource: opts.MinKeysSource}
+	if e.minKeys == 0 {
+		e.minKeys, e.minKeysSource = b.Info().MinKeysPerSplit, "the backend's"
+	}
+	return e
 }
 
 // Close stops the engine. Later calls return [ErrClosed].
@@ -113,6 +136,9 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 		NumSplits:  b.NumSplits,
 		Invariant:  b.Invariant,
 		QueryTile:  info.QueryTile,
+
+		MinKeysPerSplit: e.minKeys,
+		MinKeysSource:   e.minKeysSource,
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,9 @@ type Info struct {
 	Width  int    // items that run at once
 	// QueryTile is the most queries an item should take.
 	QueryTile int
+	// MinKeysPerSplit is the least number of keys that a split is worth on it, at
+	// least 32; 0 leaves it to the plan.
+	MinKeysPerSplit int
 }
 
 // Backend computes decode attention. Its methods may be called from several

@@ -13,8 +13,8 @@ const (
 	// stateCost is what a row of partial state costs, in products of a row with
 	// a key: written once, read once and merged.
 	stateCost = 4
-	// minKeysPerSplit is the least number of keys of a split: starting it and
-	// keeping its state cost a fifth as much as that many keys.
+	// minKeysPerSplit is the least number of keys of a split where a Config says
+	// none: starting it and keeping its state cost a fifth as much as that many keys.
 	minKeysPerSplit = 128
 	// straggle is the part of the largest item that processors, which are never
 	// equally fast, end apart.
@@ -52,6 +52,7 @@ type balance struct {
 	cuts  []cut
 	heads int
 	width int
+	least int // keys of a split
 	work  int // of all items, overheads left out
 	runs  []run
 	loads levels
@@ -60,7 +61,7 @@ type balance struct {
 }
 
 func newBalance(cfg *Config, cuts []cut) *balance {
-	b := &balance{cuts: cuts, heads: cfg.NumKVHeads, width: cfg.Width, time: maxInt}
+	b := &balance{cuts: cuts, heads: cfg.NumKVHeads, width: cfg.Width, least: cfg.minKeys(), time: maxInt}
 	for i := range cuts {
 		b.work += cuts[i].keys() * cuts[i].keyWork() * b.heads
 	}
@@ -101,7 +102,7 @@ func (b *balance) adopt() {
 // result is good enough to stop.
 func (b *balance) try(piece int, up bool) bool {
 	for i := range b.cuts {
-		b.cuts[i].divide(piece, up)
+		b.cuts[i].divide(piece, b.least, up)
 	}
 	time := b.simulate()
 	if time < b.time-b.time/gain {
@@ -114,8 +115,17 @@ func (b *balance) try(piece int, up bool) bool {
 	return time <= ideal+ideal/enough
 }
 
-// divide sets the splits for pieces of that much work.
-func (c *cut) divide(piece int, up bool) {
+// minKeys is the least number of keys of a split that the plan chooses.
+func (cfg *Config) minKeys() int {
+	if cfg.MinKeysPerSplit != 0 {
+		return cfg.MinKeysPerSplit
+	}
+	return minKeysPerSplit
+}
+
+// divide sets the splits for pieces of that much work, and of at least so many
+// keys.
+func (c *cut) divide(piece, least int, up bool) {
 	if c.keys() == 0 {
 		c.n = 0
 		return
@@ -125,7 +135,7 @@ func (c *cut) divide(piece int, up bool) {
 	if up {
 		n = ceil(work, piece)
 	}
-	c.n = max(1, min(n, c.keys()/minKeysPerSplit))
+	c.n = max(1, min(n, c.keys()/least))
 }
 
 // simulate is the time at which list scheduling ends, heaviest items first, with

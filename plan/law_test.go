@@ -27,7 +27,14 @@ func config(t *rapid.T) plan.Config {
 		NumSplits:  rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 100)).Draw(t, "splits"),
 		Invariant:  rapid.Bool().Draw(t, "invariant"),
 		QueryTile:  rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 40)).Draw(t, "tile"),
+
+		MinKeysPerSplit: leastKeys(t),
 	}
+}
+
+// leastKeys draws a least number of keys per split.
+func leastKeys(t *rapid.T) int {
+	return rapid.OneOf(rapid.Just(0), rapid.IntRange(plan.LeastKeysPerSplit, 5000)).Draw(t, "least keys")
 }
 
 func step(t *rapid.T) plan.Config {
@@ -135,6 +142,9 @@ func obeys(p *plan.Plan) error {
 		if n := p.Config.NumSplits; n > 0 && u.NumSplits != min(n, keys) {
 			return fmt.Errorf("unit %d of %+v: want %d splits of %d keys", i, u, n, keys)
 		}
+		if n := chosenLeast(&p.Config); u.NumSplits > 1 && keys < n*u.NumSplits {
+			return fmt.Errorf("unit %d of %+v: splits of less than %d keys in the mean", i, u, n)
+		}
 	}
 	for i := 1; i < len(p.Items); i++ {
 		a, b := p.Items[i-1], p.Items[i]
@@ -143,6 +153,18 @@ func obeys(p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+// chosenLeast is the least number of keys of a split that the plan is free to
+// choose; 0 where it is not.
+func chosenLeast(cfg *plan.Config) int {
+	if cfg.NumSplits > 0 || cfg.Invariant {
+		return 0
+	}
+	if cfg.MinKeysPerSplit > 0 {
+		return cfg.MinKeysPerSplit
+	}
+	return leastPart
 }
 
 func TestEveryKeyOnce(t *testing.T) {
@@ -180,7 +202,7 @@ func borders(p *plan.Plan, seq int) map[[3]int]int {
 }
 
 // TestInvariantBorders plans a sequence alone, and at any place among 63 others
-// at any width.
+// at any width, on a machine that was tuned otherwise.
 func TestInvariantBorders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := config(t)
@@ -195,6 +217,7 @@ func TestInvariantBorders(t *testing.T) {
 		at := rapid.IntRange(0, 63).Draw(t, "place")
 		cfg.Seqs[at] = mine
 		cfg.Width = rapid.IntRange(1, 200).Draw(t, "other width")
+		cfg.MinKeysPerSplit = leastKeys(t)
 		among, err := plan.New(cfg)
 		if err != nil {
 			t.Fatal(err)

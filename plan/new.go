@@ -65,6 +65,7 @@ func (cfg *Config) validate() error {
 		{"window", cfg.Window, 0, maxInt, attn.ErrOption},
 		{"number of splits", cfg.NumSplits, 0, maxInt, attn.ErrOption},
 		{"query tile", cfg.QueryTile, 0, maxInt, attn.ErrOption},
+		{"least number of keys per split", cfg.minKeys(), LeastKeysPerSplit, maxLen, attn.ErrOption},
 	} {
 		if f.got < f.low || f.got > f.high {
 			return fmt.Errorf("plan: %w: %s is %d, want %s", f.kind, f.name, f.got, interval(f.low, f.high))

@@ -29,7 +29,19 @@ type Config struct {
 	// the batch around it, its place, or Width.
 	Invariant bool
 	QueryTile int // most queries an item takes; 0 is all
+	// MinKeysPerSplit is the least number of keys that a split is worth, at least
+	// LeastKeysPerSplit; 0 is the plan's own constant, 128. It bounds what the plan chooses and
+	// nothing else: not NumSplits, and not Invariant, whose splits would then
+	// depend on what one machine has measured.
+	MinKeysPerSplit int
+	// MinKeysSource says where MinKeysPerSplit came from, for Reason: "tuned on
+	// 2026-11-30", "the backend's".
+	MinKeysSource string
 }
+
+// LeastKeysPerSplit is the lowest MinKeysPerSplit: the keys that kernels load
+// together.
+const LeastKeysPerSplit = keyTile
 
 // Item is one piece of work: some queries of one sequence, one KV head, and the
 // keys [Begin, End).

@@ -13,9 +13,26 @@ func (p *Plan) reason(cuts []cut) string {
 	if s.seqs == 1 {
 		verb = "gives"
 	}
-	return fmt.Sprintf("%s × %s %s %s for %s; %s: %s of %s", s.batch(), count(p.Config.NumKVHeads, "KV head"),
-		verb, count(units, "unit"), count(p.Config.Width, "processor"), p.why(s),
+	return fmt.Sprintf("%s × %s %s %s for %s; %s%s: %s of %s", s.batch(), count(p.Config.NumKVHeads, "KV head"),
+		verb, count(units, "unit"), count(p.Config.Width, "processor"), p.why(s), p.given(),
 		count(len(p.Items), "item"), extent(s.minItem, s.maxItem, "key"))
+}
+
+// given names the least keys of a split where they bound the plan and are not its
+// own.
+func (p *Plan) given() string {
+	cfg := &p.Config
+	if cfg.MinKeysPerSplit == 0 || cfg.NumSplits > 0 || cfg.Invariant {
+		return ""
+	}
+	source := cfg.MinKeysSource
+	if source == "" {
+		source = "as given"
+	}
+	if p.MaxSplits() < 2 {
+		return fmt.Sprintf(" (%s)", source)
+	}
+	return fmt.Sprintf(" (parts have at least %s, %s)", count(cfg.MinKeysPerSplit, "key"), source)
 }
 
 // summary is what a reason tells of the cuts that see a key.
@@ -71,8 +88,8 @@ func (p *Plan) why(s summary) string {
 		return fmt.Sprintf("cut by their own keys alone into %s each", splits)
 	case s.maxSplits > 1:
 		return fmt.Sprintf("cut into %s each", splits)
-	case s.maxKeys < 2*minKeysPerSplit:
-		return fmt.Sprintf("uncut, since parts have at least %d keys", minKeysPerSplit)
+	case s.maxKeys < 2*p.Config.minKeys():
+		return fmt.Sprintf("uncut, since parts have at least %d keys", p.Config.minKeys())
 	}
 	return fmt.Sprintf("uncut, since no cut ends sooner by more than %d%%", 100/enough)
 }

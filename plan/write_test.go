@@ -26,6 +26,18 @@ func TestReason(t *testing.T) {
 			"2 sequences of 16 to 100 keys (1 more without a key) × 1 KV head give 2 units for 8 processors; uncut, since parts have at least 128 keys: 2 items of 16 to 100 keys",
 		},
 		{
+			plan.Config{Seqs: lens(4096), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024, MinKeysSource: "tuned on 2026-11-30"},
+			"1 sequence of 4096 keys × 1 KV head gives 1 unit for 8 processors; cut into 4 splits each (parts have at least 1024 keys, tuned on 2026-11-30): 4 items of 1024 keys",
+		},
+		{
+			plan.Config{Seqs: lens(2047), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024},
+			"1 sequence of 2047 keys × 1 KV head gives 1 unit for 8 processors; uncut, since parts have at least 1024 keys (as given): 1 item of 2047 keys",
+		},
+		{
+			plan.Config{Seqs: lens(4096), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024, Invariant: true},
+			"1 sequence of 4096 keys × 1 KV head gives 1 unit for 8 processors; cut by their own keys alone into 16 splits each: 16 items of 256 keys",
+		},
+		{
 			plan.Config{Seqs: lens(100), NumKVHeads: 1, Width: 8, NumSplits: 7},
 			"1 sequence of 100 keys × 1 KV head gives 1 unit for 8 processors; cut into the 7 splits asked for: 7 items of 14 to 15 keys",
 		},

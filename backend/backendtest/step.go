@@ -156,6 +156,8 @@ func (s *Step) Plan(info backend.Info) (*plan.Plan, error) {
 		NumSplits:  c.NumSplits,
 		Invariant:  c.Invariant,
 		QueryTile:  info.QueryTile,
+
+		MinKeysPerSplit: info.MinKeysPerSplit,
 	}
 	for i, n := range c.Lens {
 		cfg.Seqs = append(cfg.Seqs, plan.Seq{Len: n, NumQueries: c.numQueries(i)})
