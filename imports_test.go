@@ -17,7 +17,8 @@ const module = "github.com/flashdec/flashdec"
 var mayImport = map[string][]string{
 	"attn":                {},
 	"internal/simd":       {},
-	"tensorfile":          {},
+	"internal/whole":      {},
+	"tensorfile":          {"internal/whole"},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
@@ -31,7 +32,7 @@ var mayImport = map[string][]string{
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "tensorfile"},
+	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

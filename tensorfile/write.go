@@ -1,14 +1,12 @@
 package tensorfile
 
 import (
-	"bufio"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/flashdec/flashdec/internal/whole"
 )
 
 // Write writes the file in the format that its extension names: .safetensors, .npz or .npy, the last
@@ -16,7 +14,7 @@ import (
 //
 // The file appears whole or not at all: it is written beside its place, synced, and renamed there, so
 // a failure leaves what was there before, and whoever has the old file mapped keeps it. A symbolic link
-// in its place is replaced. Only a killed process can leave its temporary file, .tensorfile-….
+// in its place is replaced. Only a killed process can leave its temporary file, .flashdec-….
 //
 // Errors name the path, and wrap ErrFormat (names or metadata that the format cannot hold, names that
 // come twice), ErrDType (numpy has no BF16, F8E4M3, F8E5M2), ErrShape (Data does not fill Shape),
@@ -47,39 +45,8 @@ func WriteNPZ(path string, tensors []Tensor, metadata map[string]string) error {
 }
 
 func write(path string, encode func(io.Writer) error) error {
-	if err := writeAtomically(path, encode); err != nil {
+	if err := whole.Write(path, encode); err != nil {
 		return fmt.Errorf("tensorfile: %s: %w", path, err)
 	}
 	return nil
-}
-
-func writeAtomically(path string, encode func(io.Writer) error) (err error) {
-	// Not os.CreateTemp, whose file nobody else may read: here the umask decides. The name is short
-	// whatever the path's, and of 128 random bits, so that it is taken cannot happen by chance.
-	temporary := filepath.Join(filepath.Dir(path), ".tensorfile-"+rand.Text())
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary) // err is the failure to report
-		}
-	}()
-	if err := errors.Join(fill(f, encode), f.Close()); err != nil {
-		return err
-	}
-	// The directory is not synced: after a crash the path holds the old file or the new, whole.
-	return os.Rename(temporary, path)
-}
-
-func fill(f *os.File, encode func(io.Writer) error) error {
-	w := bufio.NewWriter(f)
-	if err := encode(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return f.Sync()
 }

@@ -130,7 +130,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 	if err := Write(taken, nil, nil); err == nil {
 		t.Error("a directory was replaced")
 	}
-	if names := must(filepath.Glob(filepath.Join(dir, ".tensorfile-*"))); len(names) != 0 {
+	if names := must(filepath.Glob(filepath.Join(dir, ".flashdec-*"))); len(names) != 0 {
 		t.Errorf("%v left behind", names)
 	}
 }

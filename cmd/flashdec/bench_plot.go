@@ -1,10 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"image/color"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/whole"
 )
 
 // checkPlot refuses before the work what cannot be drawn to.
@@ -52,7 +52,7 @@ const plotWidth = 22 * vg.Centimeter
 
 // drawBench draws a page: a panel a suite and number of threads. The suite of
 // lengths is time against length, every other one bars of the ceiling's share.
-func drawBench(path string, rows []bench.Row) (err error) {
+func drawBench(path string, rows []bench.Row) error {
 	var panels []panel
 	for _, suite := range bench.BySuite(rows) {
 		for _, part := range byThreads(suite) {
@@ -67,12 +67,8 @@ func drawBench(path string, rows []bench.Row) (err error) {
 			panels = append(panels, p)
 		}
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return writePage(f, strings.ToLower(filepath.Ext(path))[1:], panels)
+	format := strings.ToLower(filepath.Ext(path))[1:]
+	return whole.Write(path, func(w io.Writer) error { return writePage(w, format, panels) })
 }
 
 func byThreads(rows []bench.Row) [][]bench.Row {
@@ -91,7 +87,7 @@ func byThreads(rows []bench.Row) [][]bench.Row {
 }
 
 // writePage stacks the panels.
-func writePage(f *os.File, format string, panels []panel) error {
+func writePage(w io.Writer, format string, panels []panel) error {
 	height := vg.Length(0)
 	for _, p := range panels {
 		height += p.height
@@ -108,7 +104,7 @@ func writePage(f *os.File, format string, panels []panel) error {
 		p.plot.Draw(draw.Crop(part, 4*vg.Millimeter, -4*vg.Millimeter, 4*vg.Millimeter, -4*vg.Millimeter))
 		top -= p.height
 	}
-	_, err = page.WriteTo(f)
+	_, err = page.WriteTo(w)
 	return err
 }
 

@@ -1,0 +1,48 @@
+// Package whole writes files that appear whole or not at all.
+package whole
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Write makes a file of what encode writes. It is written beside its place,
+// synced, and renamed there, so a failure leaves what was there before, and
+// whoever has the old file open or mapped keeps it. A symbolic link in its place
+// is replaced. Only a killed process can leave its temporary file, .flashdec-….
+//
+// Its errors are encode's or os's.
+func Write(path string, encode func(io.Writer) error) (err error) {
+	// Not os.CreateTemp, whose file nobody else may read: here the umask decides. The name is short
+	// whatever the path's, and of 128 random bits, so that it is taken cannot happen by chance.
+	temporary := filepath.Join(filepath.Dir(path), ".flashdec-"+rand.Text())
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary) // err is the failure to report
+		}
+	}()
+	if err := errors.Join(fill(f, encode), f.Close()); err != nil {
+		return err
+	}
+	// The directory is not synced: after a crash the path holds the old file or the new, whole.
+	return os.Rename(temporary, path)
+}
+
+func fill(f *os.File, encode func(io.Writer) error) error {
+	w := bufio.NewWriter(f)
+	if err := encode(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
