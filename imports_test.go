@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"internal/simd":       {},
 	"internal/whole":      {},
 	"tensorfile":          {"internal/whole"},
+	"sample":              {},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
