@@ -56,6 +56,9 @@ func TestEqualLogitsGoToTheLowestID(t *testing.T) {
 	if got := support(t, Options{Temperature: 1, TopK: 2}, 0, 5, 5, 5); !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("top-k 2: ids %v, want 1 and 2", got)
 	}
+	if got := support(t, Options{Temperature: 1, TopK: 4, TopP: 0.5}, 1, 1, 1, 1, 0); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("top-p 0.5 of the four that top-k left: ids %v, want 0 and 1", got)
+	}
 	if got := support(t, Options{Temperature: 1, TopP: 0.5}, 1, 1, 1, 1); !slices.Equal(got, []int{0, 1}) {
 		t.Errorf("top-p 0.5 of four equal ones: ids %v, want 0 and 1", got)
 	}
@@ -86,6 +89,7 @@ func TestHandCases(t *testing.T) {
 		{"top-p in the third", Options{Temperature: 1, TopP: 0.8}, []int{0, 1, 3}},
 		{"top-p after temperature", Options{Temperature: 0.5, TopP: 0.7}, []int{1}}, // 16/22 of the squares
 		{"top-p over what top-k left", Options{Temperature: 1, TopK: 2, TopP: 0.6}, []int{1}},
+		{"top-p of what top-k left", Options{Temperature: 1, TopK: 3, TopP: 0.58}, []int{1, 3}}, // 4/7 is not enough
 		{"min-p below a quarter", Options{Temperature: 1, MinP: 0.2}, []int{0, 1, 2, 3}},
 		{"min-p above a quarter", Options{Temperature: 1, MinP: 0.3}, []int{1, 3}},
 		{"min-p 1", Options{Temperature: 1, MinP: 1}, []int{1}},

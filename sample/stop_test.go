@@ -33,6 +33,8 @@ func TestStopCutsWhereTheStringBegins(t *testing.T) {
 		{"a beginning inside a beginning", []string{"aab"}, []string{"aa", "aa", "b"}, "|aa||", "aab"},
 		{"the one that ends first", []string{"abcd", "bc"}, []string{"abcd"}, "a|", "bc"},
 		{"the longest that ends there", []string{"c", "abc"}, []string{"xabc"}, "x|", "abc"},
+		{"the longest, given last", []string{"abc", "c"}, []string{"xabc"}, "x|", "abc"},
+		{"a border inside the string", []string{"aabaaac"}, []string{"aabaaabaaac"}, "aaba|", "aabaaac"},
 		{"a character of several bytes", []string{"终止"}, []string{"好终", "止"}, "好||", "终止"},
 		{"one byte in common", []string{"é"}, []string{"ãé"}, "ã|", "é"},
 	} {
