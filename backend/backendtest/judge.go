@@ -92,7 +92,13 @@ func decode(b backend.Backend, s *Step) (Result, error) {
 }
 
 func decodePlan(b backend.Backend, s *Step, p *plan.Plan) (Result, error) {
+	return decodeTraced(b, s, p, nil)
+}
+
+// decodeTraced computes a step with a trace, nil for none.
+func decodeTraced(b backend.Backend, s *Step, p *plan.Plan, trace *backend.Trace) (Result, error) {
 	l := s.Launch(p)
+	l.Trace = trace
 	rows := l.NumQueries() * s.Case.Shape.NumHeads
 	out, lse := newGuarded(rows*s.Case.Shape.ValueDim), newGuarded(rows)
 	l.Out, l.LSE = out.inner(), lse.inner()

@@ -12,6 +12,7 @@
 //	score.go   the score rules
 //	merge.go   chunks into items, items into units, units into results
 //	states.go  where states wait in between
+//	trace.go   who did what, and when
 package cpu
 
 import (
@@ -59,6 +60,7 @@ func (b *Backend) Info() backend.Info {
 		Kernel:    simd.Level(),
 		Width:     b.threads,
 		QueryTile: queryTile,
+		Traces:    true,
 	}
 }
 
@@ -76,7 +78,9 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	if err := j.prepare(l, ctx.Done(), b.lib); err != nil {
 		return err
 	}
+	j.record(b.threads)
 	b.pool.run(j, j.helpers(b.threads, b.helperWork))
+	j.recorder.end()
 	if j.stopped.Load() {
 		return context.Cause(ctx)
 	}
