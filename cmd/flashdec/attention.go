@@ -137,7 +137,7 @@ func (c *decodeCase) attentionTitle(shown int, total float64) string {
 		who += " of sequence 0"
 	}
 	if c.pieces != nil {
-		who = fmt.Sprintf("The newest token, “%s”,", printable(c.pieces[c.lens[0]-1]))
+		who = fmt.Sprintf("The newest token, “%s”,", clip(c.pieces[c.lens[0]-1], longestPiece))
 	}
 	return fold(fmt.Sprintf("%s gives %s of its weight (the mean of %s) to %s:",
 		who, percent(total), count(c.shape.NumHeads, "head"), count(shown, "key")), 0)
@@ -145,16 +145,10 @@ func (c *decodeCase) attentionTitle(shown int, total float64) string {
 
 // inContext is a token between the text before and after it, cut to a column.
 func inContext(pieces []string, pos, length int) string {
-	const before, after = 18, 14
-	left, right := "", ""
-	for i := pos - 1; i >= 0 && text.StringWidth(left) < before; i-- {
-		left = printable(pieces[i]) + left
-	}
-	for i := pos + 1; i < length && text.StringWidth(right) < after; i++ {
-		right += printable(pieces[i])
-	}
-	for runes := []rune(left); text.StringWidth(left) > before; runes = runes[1:] {
-		left = string(runes[1:])
-	}
-	return strings.Repeat(" ", before-text.StringWidth(left)) + left + "[" + text.Trim(printable(pieces[pos]), 16) + "]" + text.Trim(right, after)
+	const before, token, after = 18, 16, 14
+	left := fit(backwards(pieces[:pos]), before)
+	slices.Reverse(left)
+	right := fit(forwards(pieces[pos+1:length]), after)
+	padding := strings.Repeat(" ", before-min(before, text.StringWidth(string(left))))
+	return padding + string(left) + "[" + clip(pieces[pos], token) + "]" + string(right)
 }

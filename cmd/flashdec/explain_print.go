@@ -26,9 +26,9 @@ func (x *explained) print(t *terminal, c *decodeCase) {
 }
 
 func (x *explained) heading(c *decodeCase) string {
-	name := printable(c.name)
-	if name == "" {
-		name = x.File
+	name := quotePath(x.File)
+	if c.name != "" {
+		name = printable(c.name)
 	}
 	return fmt.Sprintf("%s\nsequence %d, query head %d (of KV head %d), query %d of %d at position %d",
 		name, x.Seq, x.Head, x.KVHead, x.Query, c.queries, x.Position)
@@ -130,5 +130,5 @@ func quoted(c *decodeCase, pos int) string {
 	if c.pieces == nil {
 		return ""
 	}
-	return fmt.Sprintf(" “%s”", printable(c.pieces[pos]))
+	return fmt.Sprintf(" “%s”", clip(c.pieces[pos], longestPiece))
 }

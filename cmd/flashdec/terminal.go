@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -85,18 +87,40 @@ func (b bar) done() {
 	}
 }
 
-// printable replaces what a terminal would obey instead of showing: text in files
-// is anyone's.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return '⏎'
-		case r == '\t':
-			return '⇥'
-		case !unicode.IsPrint(r):
-			return '�'
-		}
-		return r
-	}, s)
+// printable is a text with showable runes only: text in files is anyone's.
+func printable(s string) string { return strings.Map(showable, s) }
+
+// showable replaces what a terminal would obey instead of showing.
+func showable(r rune) rune {
+	switch {
+	case r == '\n':
+		return '⏎'
+	case r == '\t':
+		return '⇥'
+	case !unicode.IsPrint(r):
+		return '�'
+	}
+	return r
+}
+
+// quotePath is a path as reports and errors show it: as it is where a terminal
+// prints all of it, and otherwise quoted, with the rest escaped as in Go.
+func quotePath(path string) string {
+	if strings.HasPrefix(path, `"`) || strings.ContainsFunc(path, hidden) {
+		return strconv.Quote(path)
+	}
+	return path
+}
+
+// hidden tells a rune that a terminal does not print, and a byte that is part of
+// none.
+func hidden(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+
+// escape is a text with what a terminal does not print escaped as in Go.
+func escape(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
