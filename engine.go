@@ -41,7 +41,8 @@ type Engine struct {
 	minKeysSource string
 }
 
-// Open returns an engine. Close it to give its threads back.
+// Open returns an engine. Close it to give its threads back. On the CPU, it
+// refuses a FLASHDEC_SIMD that names no kernel level. It wraps [attn.ErrOption].
 func Open(opts Options) (*Engine, error) {
 	if n := opts.MinKeysPerSplit; n != 0 && n < plan.LeastKeysPerSplit {
 		return nil, fmt.Errorf("%w: %d keys per split at least, want %d or more, or 0 for the backend's own", attn.ErrOption, n, plan.LeastKeysPerSplit)
@@ -54,6 +55,9 @@ func Open(opts Options) (*Engine, error) {
 	}
 	if opts.Threads < 0 {
 		return nil, fmt.Errorf("%w: %d threads, want at least 1, or 0 for GOMAXPROCS", attn.ErrOption, opts.Threads)
+	}
+	if err := cpu.CheckEnv(); err != nil {
+		return nil, fmt.Errorf("%w: %w", attn.ErrOption, err)
 	}
 	return opts.engine(cpu.New(cpu.Options{Threads: opts.Threads})), nil
 }

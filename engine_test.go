@@ -3,6 +3,8 @@ package flashdec_test
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -103,5 +105,16 @@ func TestClosedEngine(t *testing.T) {
 	}
 	if err := eng.Close(); !errors.Is(err, flashdec.ErrClosed) {
 		t.Errorf("close twice: %v, want ErrClosed", err)
+	}
+}
+
+// TestOpenRefusesUnknownLevel: a misspelt FLASHDEC_SIMD, which a process reads at
+// its start, is an error and not another level.
+func TestOpenRefusesUnknownLevel(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^ExampleEngine_Decode$")
+	cmd.Env = append(os.Environ(), "FLASHDEC_SIMD=bogus")
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), `FLASHDEC_SIMD is "bogus", want a level that this CPU has: generic`) {
+		t.Errorf("%v\n%s, want an error that names the levels", err, text)
 	}
 }

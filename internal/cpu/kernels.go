@@ -14,6 +14,10 @@ type library struct {
 	accumulate [simd.NumElems]simd.AccumulateFunc
 }
 
+// CheckEnv is the error of an environment that asks for a kernel level by a name
+// that none has. [New] then takes the best.
+func CheckEnv() error { return simd.CheckEnv() }
+
 func newLibrary() *library {
 	lib := new(library)
 	for e := range simd.Elem(simd.NumElems) {
