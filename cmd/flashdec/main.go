@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // Exit codes.
@@ -51,10 +53,13 @@ type commands struct {
 // run is main for a given command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	t := newTerminal(stdout, stderr)
-	err := dispatch(ctx, t, args)
-	// A full disk or a closed pipe must not look like success.
-	if flushErr := t.flush(); err == nil && flushErr != nil {
-		err = fmt.Errorf("writing to standard output: %w", flushErr)
+	i := &interrupt{ctx: ctx}
+	abandoned, err := i.run(func() error { return dispatch(i, t, args) })
+	if !abandoned {
+		// A full disk or a closed pipe must not look like success.
+		if flushErr := t.flush(); err == nil && flushErr != nil {
+			err = fmt.Errorf("writing to standard output: %w", flushErr)
+		}
 	}
 	if err != nil && !errors.Is(err, errCheckFailed) {
 		fmt.Fprintln(stderr, "flashdec: "+oneLine(err))
@@ -75,21 +80,41 @@ func exitCode(err error) int {
 	}
 }
 
-// oneLine is an error's text without line breaks, and without the prefix of a
-// package whose name says nothing to a user.
+// oneLine is an error's text in one line that a terminal can print, without the
+// prefix of a package whose name says nothing to a user.
 func oneLine(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	text := strings.TrimPrefix(err.Error(), "tensorfile: ")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	lines := joined(err)
+	for i, line := range lines {
+		lines[i] = escape(strings.TrimPrefix(line, "tensorfile: "))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// joined is the texts of the errors that [errors.Join] put one below the other.
+func joined(err error) []string {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []string{err.Error()}
+	}
+	var texts, below []string
+	for _, e := range list.Unwrap() {
+		texts = append(texts, e.Error())
+		below = append(below, joined(e)...)
+	}
+	if strings.Join(texts, "\n") != err.Error() { // several wrapped in a sentence
+		return []string{err.Error()}
+	}
+	return below
 }
 
 // exitRequest is the panic by which kong's Exit, called after printing help,
 // leaves the parser.
 type exitRequest struct{}
 
-func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
+func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 	parser, err := kong.New(&commands{},
 		kong.Name("flashdec"),
 		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
@@ -97,7 +122,7 @@ func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
 		kong.Exit(func(int) { panic(exitRequest{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
 		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
-		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindToProvider(i.context),
 		kong.Bind(t),
 	)
 	if err != nil {
@@ -115,7 +140,24 @@ func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w (see flashdec --help)", err)
+		return usageError(parser, err)
+	}
+	if err := simd.CheckEnv(); err != nil {
+		return err
 	}
 	return command.Run()
+}
+
+// usageError says what is wrong with a command line, and where to look; which
+// verbs there are where none was named.
+func usageError(parser *kong.Kong, err error) error {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Selected() == nil {
+		var verbs []string
+		for _, verb := range parser.Model.Leaves(true) {
+			verbs = append(verbs, verb.Name)
+		}
+		return fmt.Errorf("%w, want one of %s (see flashdec --help)", err, strings.Join(verbs, ", "))
+	}
+	return fmt.Errorf("%w (see flashdec --help)", err)
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // TestMain lets the test binary be the command, for tests that need a process.
@@ -107,7 +111,8 @@ func TestUsage(t *testing.T) {
 		args  []string
 		words []string
 	}{
-		{[]string{"frobnicate"}, []string{"frobnicate"}},
+		{[]string{"frobnicate"}, []string{"frobnicate", "run, verify, explain"}},
+		{[]string{"--frobnicate"}, []string{"--frobnicate", "run, verify, explain"}},
 		{[]string{"run"}, []string{"<file>"}},
 		{[]string{"verify"}, []string{"<file|dir>"}},
 		{[]string{"run", layer, "--frobnicate"}, []string{"--frobnicate"}},
@@ -127,6 +132,22 @@ func TestUsage(t *testing.T) {
 		{[]string{"verify", t.TempDir()}, []string{"holds no .safetensors or .npz file"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
+	}
+}
+
+// TestUnknownLevel: a misspelt FLASHDEC_SIMD, read at the start of a process, is
+// bad input to every verb.
+func TestUnknownLevel(t *testing.T) {
+	for _, args := range [][]string{{"info"}, {"run", "../../testdata/real/layer19.safetensors"}} {
+		var stdout, stderr bytes.Buffer
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "FLASHDEC_TEST_MAIN=1", simd.Env+"=bogus")
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run() // the exit code tells
+		told := fmt.Sprintf("flashdec: FLASHDEC_SIMD is \"bogus\", want a level that this CPU has: %s\n", strings.Join(simd.Levels(), ", "))
+		if code := cmd.ProcessState.ExitCode(); code != exitBadInput || stdout.Len() > 0 || stderr.String() != told {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q, want %d and %q", args, code, &stdout, &stderr, exitBadInput, told)
+		}
 	}
 }
 
