@@ -3,6 +3,7 @@
 package tensorfile
 
 import (
+	"errors"
 	"io"
 	"os"
 )
@@ -15,3 +16,9 @@ func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) 
 	}
 	return data, func() error { return nil }, nil
 }
+
+// release has no counterpart here: what mapFile read stays.
+func release([]byte) {}
+
+// temporaryFile has no counterpart here: an open file keeps its name.
+func temporaryFile() (*os.File, error) { return nil, errors.ErrUnsupported }
