@@ -99,7 +99,7 @@ func (e *npzEntry) index() (t Tensor, text *string, err error) {
 	if _, err := e.load(context.Background(), &t, memoryRoom); err != nil {
 		return t, nil, err
 	}
-	s, _ = t.text()
+	s, _ = t.Text()
 	return t, &s, nil
 }
 

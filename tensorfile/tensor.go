@@ -154,9 +154,10 @@ func (t Tensor) unsigned(i int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// text is the one element of t as a string, in the fewest digits that give it back.
-func (t Tensor) text() (s string, ok bool) {
-	if t.len() != 1 {
+// Text is the one element of t as [ParseNPZ] has it in the metadata: in the fewest digits that give it
+// back. ok is false for any other number of elements.
+func (t Tensor) Text() (s string, ok bool) {
+	if t.check() != nil || t.len() != 1 {
 		return "", false
 	}
 	switch {

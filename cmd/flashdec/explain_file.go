@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -45,7 +46,7 @@ type explained struct {
 const rowLimit = 1e-9
 
 func (cmd *explainCmd) explainFile(t *terminal) (err error) {
-	c, err := openCase(cmd.File)
+	c, err := openCase(context.Background(), cmd.File)
 	if err != nil {
 		return err
 	}

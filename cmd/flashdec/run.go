@@ -54,7 +54,7 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	if cmd.Splits < 0 {
 		return fmt.Errorf("--splits is %d, want at least 1, or 0 to let the plan choose", cmd.Splits)
 	}
-	c, err := openCase(cmd.File)
+	c, err := openCase(ctx, cmd.File)
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func (cmd *verifyCmd) verify(ctx context.Context, t *terminal, path string) *fil
 const longFile = 32 << 20
 
 func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fileReport) (err error) {
-	c, err := openCase(path)
+	c, err := openCase(ctx, path)
 	if err != nil {
 		return err
 	}
