@@ -31,9 +31,10 @@ var mayImport = map[string][]string{
 	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
 	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda", "internal/nv"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
+	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

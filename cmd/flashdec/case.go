@@ -74,10 +74,23 @@ func (c *decodeCase) totalKeys() int {
 
 // title says in a few lines what the case is.
 func (c *decodeCase) title() string {
-	name := printable(c.name)
-	if name == "" {
-		name = filepath.Base(c.path)
+	name := c.label()
+	if text := c.file.Metadata["text"]; text != "" {
+		name += "\n" + fold(printable(text), 0)
 	}
+	return name + "\n" + fold(c.describe(), 0)
+}
+
+// label is the case's name, or its file's.
+func (c *decodeCase) label() string {
+	if c.name != "" {
+		return printable(c.name)
+	}
+	return filepath.Base(c.path)
+}
+
+// describe says how much of what the case has.
+func (c *decodeCase) describe() string {
 	dims := fmt.Sprintf("head dim %d", c.shape.KeyDim)
 	if c.shape.KeyDim != c.shape.ValueDim {
 		dims = fmt.Sprintf("key dim %d, value dim %d", c.shape.KeyDim, c.shape.ValueDim)
@@ -87,10 +100,7 @@ func (c *decodeCase) title() string {
 	if c.queries != 1 {
 		what += fmt.Sprintf(", %d new queries", c.queries)
 	}
-	if text := c.file.Metadata["text"]; text != "" {
-		name += "\n" + fold(printable(text), 0)
-	}
-	return name + "\n" + fold(what, 0)
+	return what
 }
 
 // lengths is "128 keys" or "7 to 128 keys".

@@ -47,6 +47,7 @@ type commands struct {
 	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
 	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
 	Bench   benchCmd   `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
+	Trace   traceCmd   `cmd:"" help:"Show which processor computed what, and when: a timeline, with and without splits."`
 	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 

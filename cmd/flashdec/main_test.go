@@ -93,7 +93,7 @@ func fits(t *testing.T, report string) {
 }
 
 func TestHelpShowsAnExample(t *testing.T) {
-	for _, verb := range []string{"run", "verify", "explain", "plan", "info"} {
+	for _, verb := range []string{"run", "verify", "explain", "plan", "trace", "info"} {
 		r := want(t, exitDone, verb, "--help")
 		if !strings.Contains(r.stdout, "Example") || !strings.Contains(r.stdout, "    flashdec "+verb) {
 			t.Errorf("%s --help shows no example:\n%s", verb, r.stdout)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec"
@@ -17,11 +18,9 @@ import (
 
 // checkOutput tells before the work whether its result can be written: by name,
 // by what lies in its place, and by whether its folder takes a file.
-func checkOutput(path, input string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".safetensors", ".npz":
-	default:
-		return fmt.Errorf("%s: output has extension %q, want .safetensors or .npz", path, filepath.Ext(path))
+func checkOutput(path, input string, extensions ...string) error {
+	if ext := filepath.Ext(path); !slices.Contains(extensions, strings.ToLower(ext)) {
+		return fmt.Errorf("%s: output has extension %q, want %s", path, ext, strings.Join(extensions, " or "))
 	}
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {

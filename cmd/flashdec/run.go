@@ -60,7 +60,7 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if cmd.Out != "" {
-		if err := checkOutput(cmd.Out, cmd.File); err != nil {
+		if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {
 			return err
 		}
 	}
