@@ -73,11 +73,14 @@ func (cmd *explainCmd) rowOf(c *decodeCase) (query int, err error) {
 		query = *cmd.Query
 	}
 	for _, f := range [...]struct {
-		flag      string
-		got, have int
-	}{{"seq", cmd.Seq, c.seqs}, {"head", cmd.Head, c.shape.NumHeads}, {"query", query, c.queries}} {
+		flag, many string
+		got, have  int
+	}{{"seq", "sequences", cmd.Seq, c.seqs}, {"head", "query heads", cmd.Head, c.shape.NumHeads}, {"query", "queries", query, c.queries}} {
+		if f.have == 0 {
+			return 0, fmt.Errorf("%s: the file has no %s, so there is nothing to explain", c.path, f.many)
+		}
 		if f.got < 0 || f.got >= f.have {
-			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d of them, counted from 0", c.path, f.flag, f.got, f.have)
+			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d %s, counted from 0", c.path, f.flag, f.got, f.have, f.many)
 		}
 	}
 	if cmd.Splits < 1 {

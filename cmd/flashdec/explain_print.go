@@ -85,7 +85,7 @@ func (x *explained) printSteps(t *terminal) {
 }
 
 func (x *explained) printStates(t *terminal) {
-	t.printf("\n%s\n\n", title("2.4.2", fmt.Sprintf("One state for each of %s, and the merge", count(len(x.States), "split"))))
+	t.printf("\n%s\n\n", title("2.4.2", fmt.Sprintf("One state for each of %s (--splits), and the merge", count(len(x.States), "split"))))
 	const most = 32
 	table := newTable("keys", "m_b", "l_b", "exp(m_b − m)", "weight", "o_b")
 	for i, s := range x.States {

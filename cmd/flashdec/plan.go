@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
@@ -12,8 +14,8 @@ type planCmd struct {
 	QHeads    int    `required:"" help:"Query heads, a multiple of the KV heads." placeholder:"N"`
 	KVHeads   int    `required:"" name:"kv-heads" help:"KV heads." placeholder:"N"`
 	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
-	Width     int    `help:"Processors that work at once: 132 are the SMs of an H100." default:"132" placeholder:"N"`
-	QLen      int    `help:"New queries of each sequence, the last standing at its last key." default:"1" placeholder:"N"`
+	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100)." default:"132" placeholder:"N"`
+	QLen      int    `help:"New queries of each sequence, the last standing at its last key (default ${default})." default:"1" placeholder:"N"`
 	Window    int    `help:"How many of the newest keys a query sees." placeholder:"N"`
 	Causal    bool   `help:"Hide the keys after a query."`
 	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
@@ -40,7 +42,7 @@ func (cmd *planCmd) Run(t *terminal) error {
 		return err
 	}
 	if cmd.JSON {
-		return t.emit(r)
+		return r.emit(t)
 	}
 	r.print(t)
 	return nil
@@ -84,7 +86,9 @@ type planReport struct {
 	Balance    float64     `json:"balance"`    // mean load / highest
 	Work       []workKind  `json:"work"`       // units alike in everything but their place
 	Processors []processor `json:"processors"`
-	Items      []planItem  `json:"items"` // in the order they start
+
+	plan *plan.Plan
+	who  []int32 // [items] the processor that takes it
 }
 
 // planItem is one item and the processor that takes it.
@@ -102,17 +106,18 @@ func newPlanReport(p *plan.Plan, shape attn.Shape) (*planReport, error) {
 	r := &planReport{
 		Sequences: len(p.Config.Seqs), QHeads: shape.NumHeads, KVHeads: shape.NumKVHeads, HeadDim: shape.KeyDim,
 		Width: p.Config.Width, Units: len(p.Units), NumItems: len(p.Items), Reason: p.Reason, StateRows: p.Rows,
-		Balance: p.Balance(), Work: workKinds(p), Items: make([]planItem, len(p.Items)),
+		Balance: p.Balance(), Work: workKinds(p), plan: p, who: make([]int32, len(p.Items)),
 	}
-	r.Processors, r.MaxLoad = shares(p)
-	for _, who := range r.Processors {
-		r.KeysRead += who.Keys
-	}
-	for who, list := range p.Assign() {
+	lists := p.Assign()
+	r.Processors, r.MaxLoad = shares(p, lists)
+	for who, list := range lists {
+		r.KeysRead += r.Processors[who].Keys
 		for _, i := range list {
-			it := p.Items[i]
-			r.Items[i] = planItem{it.Seq, it.Head, it.Query, it.NumQueries, it.Begin, it.End, who}
+			r.who[i] = int32(who)
 		}
+	}
+	if r.UncutLoad = r.MaxLoad; p.MaxSplits() < 2 {
+		return r, nil
 	}
 	cfg := p.Config
 	cfg.NumSplits = 1
@@ -120,14 +125,15 @@ func newPlanReport(p *plan.Plan, shape attn.Shape) (*planReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, r.UncutLoad = shares(uncut)
+	_, r.UncutLoad = shares(uncut, uncut.Assign())
 	return r, nil
 }
 
-// shares is what each processor does, and the load of the busiest.
-func shares(p *plan.Plan) (processors []processor, most int) {
-	processors = make([]processor, p.Config.Width)
-	for i, list := range p.Assign() {
+// shares is what each processor does with its list of items, and the load of the
+// busiest.
+func shares(p *plan.Plan, lists [][]int) (processors []processor, most int) {
+	processors = make([]processor, len(lists))
+	for i, list := range lists {
 		who := &processors[i]
 		for _, item := range list {
 			who.Load += p.Work(p.Items[item])
@@ -139,6 +145,31 @@ func shares(p *plan.Plan) (processors []processor, most int) {
 	return processors, most
 }
 
+// emit writes the report as one JSON object with a last field items, in the order
+// that they start in. There may be millions: they are written as they are made.
+func (r *planReport) emit(t *terminal) error {
+	object, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	// The buffered writer keeps the first error until it is flushed.
+	_, _ = t.out.Write(bytes.TrimSuffix(object, []byte("}")))
+	before := `,"items":[`
+	for i, it := range r.plan.Items {
+		item, err := json.Marshal(planItem{it.Seq, it.Head, it.Query, it.NumQueries, it.Begin, it.End, int(r.who[i])})
+		if err != nil {
+			return err
+		}
+		t.printf("%s%s", before, item)
+		before = ","
+	}
+	if len(r.plan.Items) == 0 {
+		t.printf("%s", before)
+	}
+	t.printf("]}\n")
+	return t.flush()
+}
+
 // Widths of the report.
 const (
 	maxKinds = 16 // lines of the work list
@@ -148,7 +179,7 @@ const (
 func (r *planReport) print(t *terminal) {
 	t.printf("%s, %d query heads on %d KV heads, head dim %d\n",
 		count(r.Sequences, "sequence"), r.QHeads, r.KVHeads, r.HeadDim)
-	t.printf("%s (sequence × KV head) → %s for %s\n",
+	t.printf("%s (sequence × KV head) → %s for %s (--width)\n",
 		count(r.Units, "unit"), count(r.NumItems, "item"), count(r.Width, "processor"))
 	t.printf("why: %s\n\n", fold(r.Reason, 5))
 	r.printWork(t)
