@@ -260,7 +260,7 @@ func TestDirectRefuses(t *testing.T) {
 		{gqa, attn.Options{Slopes: []float32{1, 1, float32(nan), 1}}, 8, attn.ErrOption, "head 2 is NaN"},
 		{gqa, attn.Options{Sinks: []float32{1}}, 8, attn.ErrShape, "1 sinks, want 4"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1, Keys: 3, Visible: make([]uint8, 2)}}, 8, attn.ErrShape, "mask has 2 elements"},
-		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1 << 40, Keys: 1 << 40}}, 8, attn.ErrShape, "mask has 0 elements"},
+		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: math.MaxInt, Keys: math.MaxInt}}, 8, attn.ErrShape, "mask has 0 elements"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 2, Keys: 3, Visible: make([]uint8, 6)}}, 8, attn.ErrShape, "mask of 2 queries, but sequence 0 has 1"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1, Keys: 2, Visible: make([]uint8, 2)}}, 8, attn.ErrShape, "mask of 2 keys, but sequence 0 has 3"},
 	} {

@@ -3,6 +3,7 @@ package kv_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -120,13 +121,13 @@ func TestContiguous(t *testing.T) {
 func TestContiguousRefuses(t *testing.T) {
 	ten := kv.Tensor{Data: make([]byte, 40)}
 	for name, f := range map[string]func() (kv.View, error){
-		"v has 40 bytes, want [2, 1, 5, 2] of f32":     func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 2, nil) },
-		"sequence 1 has length 6, want 0 to 5":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5, 6}) },
-		"sequence 0 has length -1, want 0 to 5":        func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{-1, 6}) },
-		"1 lengths, want 2":                            func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5}) },
-		"k has 40 bytes, want [2, 1152921504606846976": func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1<<60, 5, 1, 1, nil) },
-		"k and v of batch 4611686018427387904":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 1<<62, 8, 0, 1, 1, nil) },
-		"0 KV heads":                                   func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 0, 5, 1, 1, nil) },
+		"v has 40 bytes, want [2, 1, 5, 2] of f32":                func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 2, nil) },
+		"sequence 1 has length 6, want 0 to 5":                    func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5, 6}) },
+		"sequence 0 has length -1, want 0 to 5":                   func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{-1, 6}) },
+		"1 lengths, want 2":                                       func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5}) },
+		fmt.Sprintf("k has 40 bytes, want [2, %d", math.MaxInt/8): func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, math.MaxInt/8, 5, 1, 1, nil) },
+		fmt.Sprintf("k and v of batch %d", math.MaxInt):           func() (kv.View, error) { return kv.Contiguous(ten, ten, math.MaxInt, 8, 0, 1, 1, nil) },
+		"0 KV heads": func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 0, 5, 1, 1, nil) },
 	} {
 		if _, err := f(); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want ErrShape with %q", err, name)

@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{func(c *plan.Config) { c.NumKVHeads = 0 }, attn.ErrShape, "number of KV heads is 0, want 1 to"},
 		{func(c *plan.Config) { c.GroupSize = -1 }, attn.ErrShape, "group size is -1, want 1 to"},
-		{func(c *plan.Config) { c.GroupSize = math.MaxInt }, attn.ErrShape, "group size is 9223372036854775807"},
+		{func(c *plan.Config) { c.GroupSize = math.MaxInt }, attn.ErrShape, fmt.Sprintf("group size is %d", math.MaxInt)},
 		{func(c *plan.Config) { c.Width = 0 }, attn.ErrOption, "width is 0, want 1 to"},
 		{func(c *plan.Config) { c.Width = math.MaxInt }, attn.ErrOption, "want 1 to"},
 		{func(c *plan.Config) { c.Window = -1 }, attn.ErrOption, "window is -1, want at least 0"},
@@ -29,15 +31,17 @@ func TestNewRefuses(t *testing.T) {
 		{func(c *plan.Config) { c.MinKeysPerSplit = 31 }, attn.ErrOption, "least number of keys per split is 31, want 32 to"},
 		{func(c *plan.Config) { c.MinKeysPerSplit = math.MaxInt }, attn.ErrOption, "want 32 to"},
 		{func(c *plan.Config) { c.Seqs[1].Len = -1 }, attn.ErrShape, "sequence 1 has -1 keys, want 0 to"},
-		{func(c *plan.Config) { c.Seqs[1].Len = math.MaxInt }, attn.ErrShape, "sequence 1 has 9223372036854775807 keys"},
+		{func(c *plan.Config) { c.Seqs[1].Len = math.MaxInt }, attn.ErrShape, fmt.Sprintf("sequence 1 has %d keys", math.MaxInt)},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries = -1 }, attn.ErrShape, "sequence 0 has -1 queries, want 0 to"},
-		{func(c *plan.Config) { c.Seqs[0].NumQueries = math.MaxInt }, attn.ErrShape, "sequence 0 has 9223372036854775807 queries"},
+		{func(c *plan.Config) { c.Seqs[0].NumQueries = math.MaxInt }, attn.ErrShape, fmt.Sprintf("sequence 0 has %d queries", math.MaxInt)},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.QueryTile = 1<<30, 1 }, attn.ErrShape, "units"},
 		{func(c *plan.Config) { c.NumKVHeads, c.Seqs = 1<<20, equal(17, 1) }, attn.ErrShape, "units"},
-		{func(c *plan.Config) { c.Seqs[0].Len, c.NumSplits = 1<<30, math.MaxInt }, attn.ErrShape, "items, want at most"},
-		{func(c *plan.Config) { c.Seqs[0] = plan.Seq{Len: 1 << 40, NumQueries: 1 << 30} }, attn.ErrShape, "keys × query rows"},
+		{func(c *plan.Config) { c.Seqs[0].Len, c.NumSplits = 1<<24, math.MaxInt }, attn.ErrShape, "items, want at most"},
 		{func(c *plan.Config) {
-			c.Seqs[0], c.NumSplits = plan.Seq{Len: 1 << 20, NumQueries: 1 << 30}, 1<<10
+			c.Seqs[0] = plan.Seq{Len: 1 << min(40, strconv.IntSize-6), NumQueries: 1 << min(30, strconv.IntSize-12)}
+		}, attn.ErrShape, "keys × query rows"},
+		{func(c *plan.Config) {
+			c.Seqs[0], c.NumSplits = plan.Seq{Len: 1 << 10, NumQueries: 1 << min(30, strconv.IntSize-18)}, 1<<10
 		}, attn.ErrShape, "rows of partial states, want at most"},
 	} {
 		cfg := good

@@ -224,13 +224,13 @@ func TestOptionsAreChecked(t *testing.T) {
 		{RepetitionPenalty: nan},
 		{RepetitionPenalty: 1e-9},
 		{PenaltyWindow: -1},
-		{PenaltyWindow: 1 << 40},
+		{PenaltyWindow: math.MaxInt},
 	} {
 		if _, err := New(8, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: error %v, want ErrOptions", o, err)
 		}
 	}
-	for _, n := range []int{-1, 0, 1 << 40} {
+	for _, n := range []int{-1, 0, math.MaxInt} {
 		if _, err := New(n, Options{}); !errors.Is(err, ErrOptions) {
 			t.Errorf("%d tokens: error %v, want ErrOptions", n, err)
 		}
