@@ -17,8 +17,9 @@ const module = "github.com/flashdec/flashdec"
 var mayImport = map[string][]string{
 	"attn":                {},
 	"internal/simd":       {},
+	"internal/filemap":    {},
 	"internal/whole":      {},
-	"tensorfile":          {"internal/whole"},
+	"tensorfile":          {"internal/filemap", "internal/whole"},
 	"sample":              {},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},

@@ -1,41 +1,23 @@
 package tensorfile
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"os"
 	"unsafe"
+
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
-// openMapping returns the bytes of a regular file and what gives them back.
+// openMapping maps the file; its errors are this package's.
 func openMapping(path string) (data []byte, unmap func() error, err error) {
-	// Asked before opening, because opening a pipe waits for its writer.
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, err
+	data, unmap, err = filemap.Open(path)
+	switch {
+	case errors.Is(err, filemap.ErrNotRegular):
+		err = fmt.Errorf("%w: %w", err, ErrFormat)
+	case errors.Is(err, filemap.ErrTooLarge):
+		err = fmt.Errorf("%w: %w", err, ErrTooLarge)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: %v is not a regular file: %w", path, info.Mode(), ErrFormat)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close() // a mapping outlives its descriptor
-	if info, err = f.Stat(); err != nil {
-		return nil, nil, err
-	}
-	if info.Size() > math.MaxInt {
-		return nil, nil, fmt.Errorf("%s: %d bytes pass the address space: %w", path, info.Size(), ErrTooLarge)
-	}
-	if info.Size() == 0 { // which the system refuses to map
-		return nil, func() error { return nil }, nil
-	}
-	data, unmap, err = mapFile(f, int(info.Size()))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, unmap, nil
+	return data, unmap, err
 }
 
 // contains tells whether part is some of whole's bytes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
 // room is where an array goes that cannot be used where it lies. It is written front to back.
@@ -66,7 +68,7 @@ func (r *room) mapped() (mapping, error) {
 	if r.file == nil {
 		return mapping{data: r.data}, nil
 	}
-	data, unmap, err := mapFile(r.file, r.size)
+	data, unmap, err := filemap.Map(r.file, r.size)
 	r.drop()
 	return mapping{data, unmap}, err
 }
