@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"internal/whole":      {},
 	"tensorfile":          {"internal/filemap", "internal/whole"},
 	"sample":              {},
+	"gguf":                {"internal/filemap", "internal/simd"},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
