@@ -151,6 +151,17 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	return s, nil
 }
 
+// WithSinks is the same step for heads with other sinks [NumHeads], nil for none:
+// layers that differ in nothing else share a plan. It wraps [attn.ErrShape].
+func (s *Step) WithSinks(sinks []float32) (*Step, error) {
+	other := *s
+	other.options.Sinks = sinks
+	if err := other.options.Validate(s.shape); err != nil {
+		return nil, err
+	}
+	return &other, nil
+}
+
 // Plan is the step's work list.
 func (s *Step) Plan() *plan.Plan { return s.plan }
 

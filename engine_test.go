@@ -3,6 +3,7 @@ package flashdec_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -116,5 +117,36 @@ func TestOpenRefusesUnknownLevel(t *testing.T) {
 	text, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), `FLASHDEC_SIMD is "bogus", want a level that this CPU has: generic`) {
 		t.Errorf("%v\n%s, want an error that names the levels", err, text)
+	}
+}
+
+// TestWithSinksSharesThePlan: the step's own sinks stay, and only the denominator
+// differs: e^ln3 = 3 beside the three scores of 0 halves the weight of each.
+func TestWithSinksSharesThePlan(t *testing.T) {
+	eng, cache, seq, step := opened(t)
+	ln3 := float32(math.Log(3))
+	with, err := step.WithSinks([]float32{ln3, float32(math.Inf(-1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with.Plan() != step.Plan() {
+		t.Error("the plan is another")
+	}
+	for _, tc := range []struct {
+		step *flashdec.Step
+		want [2]float64 // LSE of each head
+	}{{step, [2]float64{math.Log(3), math.Log(3)}}, {with, [2]float64{math.Log(6), math.Log(3)}}} {
+		out := tc.step.NewOutput()
+		if err := eng.Decode(context.Background(), tc.step, make([]float32, 4), view(t, cache, seq), out); err != nil {
+			t.Fatal(err)
+		}
+		for h, want := range tc.want {
+			if got := float64(out.LSE[h]); math.Abs(got-want) > 1e-6 {
+				t.Errorf("head %d has LSE %v, want %v", h, got, want)
+			}
+		}
+	}
+	if _, err := step.WithSinks([]float32{0}); !errors.Is(err, attn.ErrShape) {
+		t.Errorf("one sink for two heads: %v, want %v", err, attn.ErrShape)
 	}
 }
