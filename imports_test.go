@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"tensorfile":          {"internal/filemap", "internal/whole"},
 	"sample":              {},
 	"gguf":                {"internal/filemap", "internal/simd"},
+	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/simd"},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
