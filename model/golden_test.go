@@ -16,7 +16,7 @@ import (
 )
 
 // GoldenEnv names a folder of more models like those in testdata/golden, which cannot all be kept here.
-const goldenEnv = "FLASHDEC_GOLDEN_MODELS"
+const goldenEnv = "FLASHDEC_GOLDEN"
 
 // golden is a small random model and what transformers makes of it in float64 (testdata/README.md).
 type golden struct {
