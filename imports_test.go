@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"sample":              {},
 	"gguf":                {"internal/filemap", "internal/simd"},
 	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/simd"},
+	"token":               {},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
@@ -49,6 +50,7 @@ var onlyIn = map[string]string{
 	"github.com/jedib0t/go-pretty":   "cmd/flashdec",
 	"gonum.org/v1/plot":              "cmd/flashdec",
 	"github.com/schollz/progressbar": "cmd/flashdec",
+	"github.com/dlclark/regexp2":     "token",
 }
 
 type listed struct {
