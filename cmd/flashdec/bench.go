@@ -17,12 +17,12 @@ import (
 )
 
 type benchCmd struct {
-	Suite   []string `help:"What to measure: any of ${enum}." enum:"all,${suites}" default:"types"`
+	Suite   []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend string   `help:"Where to compute: ${enum}." enum:"auto,cpu" default:"auto"`
 	Match   string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
 	Threads int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
-	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB. Cases that need more are left out." default:"512"`
-	Rounds  int      `help:"How often each is measured; the median counts." default:"9"`
+	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
+	Rounds  int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick   bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Peer    string   `help:"Measure another implementation in the same rounds, through a program (see bench/peers)." placeholder:"COMMAND"`
 	JSON    bool     `name:"json" xor:"form" help:"Print one JSON object a line, a case and implementation each."`
@@ -36,7 +36,8 @@ func (*benchCmd) Help() string {
 	text.WriteString(`Four ways to compute a step are measured in turn, beside a bare read of the same
 bytes by the same threads, the ceiling: flashdec, the same without splits
 (unsplit), the direct softmax in float64 (direct), and a plain Go loop (plain).
-The last two are slow, and get fewer keys and rounds; compare their rates.
+The last two are slow, and get fewer keys and rounds: where that is so, the table
+has the number of keys in place of a time, and GB/s is what compares.
 
 Suites:
 

@@ -115,17 +115,9 @@ func joined(err error) []string {
 // leaves the parser.
 type exitRequest struct{}
 
+// dispatch reads the command line and runs the verb.
 func dispatch(i *interrupt, t *terminal, args []string) (err error) {
-	parser, err := kong.New(&commands{},
-		kong.Name("flashdec"),
-		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
-		kong.Writers(t.out, t.errs),
-		kong.Exit(func(int) { panic(exitRequest{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
-		kong.BindToProvider(i.context),
-		kong.Bind(t),
-	)
+	parser, err := newParser(i, t)
 	if err != nil {
 		return err
 	}
@@ -147,6 +139,19 @@ func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 		return err
 	}
 	return command.Run()
+}
+
+func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
+	return kong.New(&commands{},
+		kong.Name("flashdec"),
+		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
+		kong.Writers(t.out, t.errs),
+		kong.Exit(func(int) { panic(exitRequest{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
+		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
+		kong.BindToProvider(i.context),
+		kong.Bind(t),
+	)
 }
 
 // usageError says what is wrong with a command line, and where to look; which

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -93,7 +94,7 @@ func fits(t *testing.T, report string) {
 }
 
 func TestHelpShowsAnExample(t *testing.T) {
-	for _, verb := range []string{"run", "verify", "explain", "plan", "trace", "info"} {
+	for _, verb := range []string{"run", "verify", "explain", "plan", "bench", "trace", "info"} {
 		r := want(t, exitDone, verb, "--help")
 		if !strings.Contains(r.stdout, "Example") || !strings.Contains(r.stdout, "    flashdec "+verb) {
 			t.Errorf("%s --help shows no example:\n%s", verb, r.stdout)
@@ -102,6 +103,22 @@ func TestHelpShowsAnExample(t *testing.T) {
 	}
 	if r := want(t, exitDone); !strings.Contains(r.stdout, "Commands:") {
 		t.Errorf("without arguments: %q, want the help", r.stdout)
+	}
+}
+
+// What a flag is when it is not given stands in its help: a placeholder such as N
+// hides it.
+func TestHelpTellsDefaults(t *testing.T) {
+	parser, err := newParser(&interrupt{}, newTerminal(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range parser.Model.Leaves(true) {
+		for _, flag := range verb.Flags {
+			if flag.HasDefault && flag.PlaceHolder != "" && !strings.Contains(flag.Help, "default "+flag.Default) {
+				t.Errorf("%s --%s is %s unless given, and its help does not say so: %s", verb.Name, flag.Name, flag.Default, flag.Help)
+			}
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ type runReport struct {
 	Backend  string  `json:"backend"`
 	Device   string  `json:"device"`
 	Kernel   string  `json:"kernel"`
-	Threads  int     `json:"threads"`
+	Threads  int     `json:"threads"` // of the processor that compute; 0 on a GPU
+	Width    int     `json:"width"`   // items that run at once
 	KVDType  string  `json:"kv_dtype"`
 	PageSize int     `json:"page_size"` // 0: used in place
 	KVBytes  int     `json:"kv_bytes"`  // as stored
@@ -107,19 +108,18 @@ func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runRe
 func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
 	info, p := d.engine.Info(), got.step.Plan()
 	return &runReport{
-		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info, cmd.threads()),
+		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
 		Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 	}
 }
 
-// threadsOf is the processor threads that a backend computes on; others than the
-// CPU use none to speak of.
-func threadsOf(info backend.Info, threads int) int {
+// threadsOf is the processor threads that a backend computes on: a GPU takes none.
+func threadsOf(info backend.Info) int {
 	if info.Name == "cpu" {
 		return info.Width
 	}
-	return threads
+	return 0
 }
 
 // check compares the result with the direct softmax, and with what else there is.
@@ -150,11 +150,7 @@ func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *deco
 
 func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("%s\n\n", c.title())
-	device := r.Device
-	if device != "" {
-		device = ", " + device
-	}
-	t.printf("ran     %s%s, %s, %s kernels\n", r.Backend, device, count(r.Threads, "thread"), r.Kernel)
+	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.Reason, 8))
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
@@ -167,6 +163,19 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		t.printf("wrote   out and lse to %s\n", r.Output)
 	}
 	printAttention(t, c, r.Attention)
+}
+
+// where says what computed.
+func (r *runReport) where() string {
+	where := r.Backend
+	if r.Device != "" {
+		where += ", " + r.Device
+	}
+	workers := count(r.Threads, "thread")
+	if r.Threads == 0 {
+		workers = count(r.Width, "item") + " at once"
+	}
+	return fmt.Sprintf("%s, %s, %s kernels", where, workers, r.Kernel)
 }
 
 func (r *runReport) cacheLine() string {

@@ -110,6 +110,9 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || row.Share != row.Rate/row.Ceiling {
 			t.Errorf("%s, %s: %+v", c.Name, im.Name, row)
 		}
+		if row.Keys != im.Case.Keys() || im.Slow && row.Keys > c.Keys() {
+			t.Errorf("%s, %s: %d keys, of a case of %d", c.Name, im.Name, row.Keys, c.Keys())
+		}
 		if (row.Note != "") != (row.KVBytes < c.KVBytes() && im.Slow) {
 			t.Errorf("%s, %s: %d of %d bytes, with the note %q", c.Name, im.Name, row.KVBytes, c.KVBytes(), row.Note)
 		}
