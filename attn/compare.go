@@ -82,6 +82,9 @@ func (r *Reference) Compare(out, lse []float32, limits Limits) (Distance, error)
 
 // check refuses lengths that do not fit.
 func (r *Reference) check(out, lse []float32) error {
+	if r == nil {
+		return fmt.Errorf("%w: the reference is nil", ErrShape)
+	}
 	rows := len(r.AbsScore)
 	switch {
 	case len(r.AbsValue) != rows:

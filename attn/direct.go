@@ -53,11 +53,14 @@ func DirectBlock(shape Shape, opt *Options, seq int, q []float32, kv KeyValues, 
 	if first < 0 || first > numQueries || n > numQueries-first {
 		return Reference{}, fmt.Errorf("%w: queries %d and %d following, want some of %d", ErrShape, first, n, numQueries)
 	}
-	if opt == nil || kv == nil {
-		return Reference{}, fmt.Errorf("%w: no options, or no keys and values", ErrOption)
-	}
 	if err := opt.Validate(shape); err != nil {
 		return Reference{}, err
+	}
+	if kv == nil {
+		return Reference{}, fmt.Errorf("%w: the keys and values are nil", ErrOption)
+	}
+	if length := kv.Len(); length < 0 || length > maxKeys {
+		return Reference{}, fmt.Errorf("%w: %d keys, want 0 to %d", ErrShape, length, maxKeys)
 	}
 	if opt.Mask != nil {
 		if err := opt.Mask.fits(seq, kv.Len(), numQueries); err != nil {
@@ -65,8 +68,12 @@ func DirectBlock(shape Shape, opt *Options, seq int, q []float32, kv KeyValues, 
 		}
 	}
 	rows := n * shape.NumHeads
+	out, err := bufferSize(rows, shape.ValueDim)
+	if err != nil {
+		return Reference{}, err
+	}
 	ref := Reference{
-		Out:      make([]float64, rows*shape.ValueDim),
+		Out:      make([]float64, out),
 		LSE:      make([]float64, rows),
 		AbsScore: make([]float64, rows),
 		AbsValue: make([]float64, rows),

@@ -13,11 +13,10 @@ import (
 // It is how a layer with a sliding window keeps no more than its window. It wraps
 // [attn.ErrShape] or [ErrFreed].
 func (s *Sequence) Forget(n int) (forgotten int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	if err := s.enter(); err != nil {
 		return 0, err
 	}
+	defer s.mu.Unlock()
 	if n < 0 || n > s.n {
 		return 0, fmt.Errorf("%w: forgetting what is before token %d of a sequence of %d", attn.ErrShape, n, s.n)
 	}
