@@ -31,6 +31,9 @@ type Trace struct {
 // Reset makes room for the trace of a plan on that many processors, and forgets
 // what was recorded.
 func (t *Trace) Reset(p *plan.Plan, lanes int) {
+	if p == nil {
+		p = new(plan.Plan)
+	}
 	t.Lanes, t.End = lanes, 0
 	t.Items = slices.Grow(t.Items[:0], len(p.Items))[:len(p.Items)]
 	t.Merges = slices.Grow(t.Merges[:0], len(p.Units))[:len(p.Units)]
@@ -56,15 +59,17 @@ type Work struct {
 	Index int // into Plan.Items or Plan.Units
 }
 
-// ByLane is the work of each processor, in the order of time: [Lanes][work]. The
-// trace has passed Check, or every lane is one of Lanes.
+// ByLane is the work of each processor, in the order of time: [Lanes][work]. Work
+// on none of Lanes is left out.
 func (t *Trace) ByLane() [][]Work {
-	lanes := make([][]Work, t.Lanes)
+	lanes := make([][]Work, max(0, min(t.Lanes, plan.MaxWidth)))
 	for i, s := range t.Items {
-		lanes[s.Lane] = append(lanes[s.Lane], Work{s, Item, i})
+		if s.Lane >= 0 && s.Lane < len(lanes) {
+			lanes[s.Lane] = append(lanes[s.Lane], Work{s, Item, i})
+		}
 	}
 	for i, s := range t.Merges {
-		if s.Lane != NoLane {
+		if s.Lane >= 0 && s.Lane < len(lanes) {
 			lanes[s.Lane] = append(lanes[s.Lane], Work{s, Merge, i})
 		}
 	}
@@ -80,6 +85,15 @@ func (t *Trace) ByLane() [][]Work {
 // on one of the lanes, ended no earlier than begun and no later than the decode,
 // no two on a lane at once, and no merge before the last of its splits.
 func (t *Trace) Check(p *plan.Plan) error {
+	if t == nil {
+		return fmt.Errorf("the trace is nil")
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if t.Lanes < 0 || t.Lanes > plan.MaxWidth {
+		return fmt.Errorf("trace of %d lanes, want 0 to %d", t.Lanes, plan.MaxWidth)
+	}
 	if len(t.Items) != len(p.Items) || len(t.Merges) != len(p.Units) {
 		return fmt.Errorf("trace of %d items and %d units, want %d and %d", len(t.Items), len(t.Merges), len(p.Items), len(p.Units))
 	}

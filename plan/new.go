@@ -14,7 +14,6 @@ const wide = ^uint(0) >> 63
 // so they are lower where that has 32 bits.
 const (
 	maxHeads   = 1 << 20             // KV heads, query heads a KV head: as attn.Shape
-	maxWidth   = 1 << 16             // items at once: far above any processor's
 	maxLen     = 1 << (26 + 14*wide) // keys of a sequence
 	maxQueries = 1 << 30             // new queries of a sequence
 	maxItems   = 1 << 24             // units, and items: about 2 GB of plan
@@ -65,7 +64,7 @@ func (cfg *Config) validate() error {
 	}{
 		{"number of KV heads", cfg.NumKVHeads, 1, maxHeads, attn.ErrShape},
 		{"group size", cfg.GroupSize, 1, maxHeads, attn.ErrShape},
-		{"width", cfg.Width, 1, maxWidth, attn.ErrOption},
+		{"width", cfg.Width, 1, MaxWidth, attn.ErrOption},
 		{"window", cfg.Window, 0, maxInt, attn.ErrOption},
 		{"number of splits", cfg.NumSplits, 0, maxInt, attn.ErrOption},
 		{"query tile", cfg.QueryTile, 0, maxInt, attn.ErrOption},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,6 +95,70 @@ func TestCheckSees(t *testing.T) {
 		if p.Check() == nil {
 			t.Errorf("Check passes %s", name)
 		}
+	}
+}
+
+// TestCheckSeesEveryField changes each number of a plan's items and units, and
+// Check must see each: what a backend reads of a plan is all there is.
+func TestCheckSeesEveryField(t *testing.T) {
+	cfg := plan.Config{
+		Seqs:       []plan.Seq{{Len: 1000, NumQueries: 5}, {Len: 0, NumQueries: 1}, {Len: 40, NumQueries: 2}},
+		NumKVHeads: 2, GroupSize: 3, Width: 5, Causal: true, Window: 900, QueryTile: 2,
+	}
+	p := mustNew(t, cfg)
+	tried := 0
+	try := func(what string, x *int) {
+		was := *x
+		for _, to := range []int{-1, 0, 1, 7, was - 1, was + 1, was * 2, math.MaxInt, math.MinInt} {
+			if *x = to; to != was && p.Check() == nil {
+				t.Errorf("Check passes %s %d in place of %d", what, to, was)
+			}
+			tried++
+		}
+		*x = was
+	}
+	fields := func(what string, x any) {
+		v := reflect.ValueOf(x).Elem()
+		for i := range v.NumField() {
+			try(what+"."+v.Type().Field(i).Name, v.Field(i).Addr().Interface().(*int))
+		}
+	}
+	for i := range p.Items {
+		fields("item", &p.Items[i])
+	}
+	for i := range p.Units {
+		fields("unit", &p.Units[i])
+	}
+	try("rows", &p.Rows)
+	for i := range p.Config.Seqs {
+		fields("sequence", &p.Config.Seqs[i])
+	}
+	try("KV heads", &p.Config.NumKVHeads)
+	try("group size", &p.Config.GroupSize)
+	if err := p.Check(); err != nil || tried < 1000 {
+		t.Errorf("%d changes tried, and at last: %v", tried, err)
+	}
+}
+
+// TestCheckSeesOrder: a plan that starts its items in another order is another
+// plan, and one that only looks like a plan is none.
+func TestCheckSeesOrder(t *testing.T) {
+	cfg := plan.Config{Seqs: lens(100, 200), NumKVHeads: 2, GroupSize: 4, Width: 8, NumSplits: 3}
+	p := mustNew(t, cfg)
+	p.Items[0], p.Items[1] = p.Items[1], p.Items[0]
+	copied := mustNew(t, cfg)
+	copied = &plan.Plan{Config: copied.Config, Items: copied.Items, Units: copied.Units, Rows: copied.Rows}
+	for name, p := range map[string]*plan.Plan{"two items swapped": p, "a copy by hand": copied, "nil": nil, "zero": {}} {
+		if err := p.Check(); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("%s: %v, want ErrShape", name, err)
+		}
+	}
+}
+
+func TestCheckAllocatesNothing(t *testing.T) {
+	p := mustNew(t, plan.Config{Seqs: equal(8, 4096), NumKVHeads: 8, GroupSize: 4, Width: 132})
+	if n := testing.AllocsPerRun(10, func() { _ = p.Check() }); n != 0 {
+		t.Errorf("Check allocates %v times", n)
 	}
 }
 
