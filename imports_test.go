@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"internal/simd":       {},
 	"internal/filemap":    {},
 	"internal/whole":      {},
+	"internal/explain":    {},
 	"tensorfile":          {"internal/filemap", "internal/whole"},
 	"sample":              {},
 	"gguf":                {"internal/filemap", "internal/simd"},
@@ -38,7 +39,7 @@ var mayImport = map[string][]string{
 	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

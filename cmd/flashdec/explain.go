@@ -16,6 +16,7 @@ type explainCmd struct {
 	Query  *int   `help:"Which of the sequence's new queries. Without it, the newest." placeholder:"N"`
 	Splits int    `help:"How many splits to cut the keys into (default ${default})." default:"4" placeholder:"N"`
 	JSON   bool   `name:"json" help:"Print one JSON object a worked example, or one for the file."`
+	HTML   string `name:"html" help:"Write a page to look at in a browser, which needs no network. With - it goes to standard output." placeholder:"FILE"`
 }
 
 func (*explainCmd) Help() string {
@@ -26,6 +27,8 @@ Examples, the worked examples and then the attention of a real model:
     flashdec explain
 
     flashdec explain testdata/real/layer19.safetensors --head 4
+
+    flashdec explain testdata/real/layer19.safetensors --head 5 --html page.html
 `
 }
 
@@ -46,6 +49,18 @@ func (cmd *explainCmd) AfterApply(given *kong.Context) error {
 func (cmd *explainCmd) Run(t *terminal) error {
 	if cmd.File != "" {
 		return cmd.explainFile(t)
+	}
+	if cmd.HTML != "" {
+		if err := cmd.checkPage(); err != nil {
+			return err
+		}
+		page, err := cmd.examplePage()
+		if err != nil {
+			return err
+		}
+		if err := cmd.writePage(t, page); err != nil || !cmd.JSON {
+			return err
+		}
 	}
 	for i, example := range []func() worked{onlineSoftmax, oneTile, rescaling, mergeOfTiles} {
 		w := example()

@@ -22,6 +22,11 @@ func checkOutput(path, input string, extensions ...string) error {
 	if ext := filepath.Ext(path); !slices.Contains(extensions, strings.ToLower(ext)) {
 		return fmt.Errorf("%s: output has extension %q, want %s", path, ext, strings.Join(extensions, " or "))
 	}
+	return checkPlace(path, input)
+}
+
+// checkPlace is checkOutput for a file of any name.
+func checkPlace(path, input string) error {
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {
 			return fmt.Errorf("%s: output is a directory, want a file", path)

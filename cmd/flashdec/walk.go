@@ -1,32 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"math"
-	"strconv"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/explain"
 )
 
-// number is a float64 that JSON can carry whatever it is: NaN and the infinities
-// become strings.
-type number float64
+// number is a float64 that JSON can carry whatever it is.
+type number = explain.Number
 
-func (x number) MarshalJSON() ([]byte, error) {
-	f := float64(x)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return json.Marshal(strconv.FormatFloat(f, 'g', -1, 64))
-	}
-	return json.Marshal(f)
-}
-
-func numbers(x []float64) []number {
-	n := make([]number, len(x))
-	for i, v := range x {
-		n[i] = number(v)
-	}
-	return n
-}
+func numbers(x []float64) []number { return explain.Numbers(x) }
 
 // scored is a visible key with its score.
 type scored struct {
