@@ -192,8 +192,10 @@ func TestPageChecksSomething(t *testing.T) {
 	b := startBrowser(t)
 	path, text := pageOf(t)
 	for _, wrong := range []struct{ from, to string }{
-		{`"directLSE":1.2`, `"directLSE":1.3`}, {`"states":[{"m":0.165`, `"states":[{"m":0.166`},
-		{`"merged":{"m":0.165`, `"merged":{"m":0.165001`}, {`"steps":[{"m":0.12`, `"steps":[{"m":0.13`},
+		{`"directLSE":1.2`, `"directLSE":1.3`},
+		{`"states":[{"m":0.165`, `"states":[{"m":0.166`},
+		{`"merged":{"m":0.165`, `"merged":{"m":0.165001`},
+		{`"steps":[{"m":0.12`, `"steps":[{"m":0.13`},
 	} {
 		if strings.Count(text, wrong.from) != 1 {
 			t.Fatalf("the page has no single %s", wrong.from)

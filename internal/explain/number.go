@@ -72,8 +72,10 @@ func percent(x Number) string {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return decimal(x)
-	case f > 0 && f < 0.05: // one decimal would show nothing
+	case f > 0 && f < narrow:
 		return scientific(f, 0) + " %"
+	case f > 0 && f < 0.05: // one decimal would show nothing
+		return strconv.FormatFloat(f, 'f', 3, 64) + " %"
 	}
 	return strconv.FormatFloat(f, 'f', 1, 64) + " %"
 }
@@ -97,9 +99,13 @@ func vector(x []Number) string {
 			words = append(words, "…")
 			break
 		}
-		words = append(words, decimal(v))
+		word := decimal(v)
+		if !strings.HasPrefix(word, "−") {
+			word = " " + word // under signs, digits stand below each other
+		}
+		words = append(words, word)
 	}
-	return strings.Join(words, "  ")
+	return strings.Join(words, " ")
 }
 
 // tiny is a difference, zero or in two digits.

@@ -51,6 +51,9 @@ type Page struct {
 // Fact is a line of the page's head.
 type Fact struct{ Name, Value string }
 
+// Long reports whether a fact takes a line of its own.
+func (f Fact) Long() bool { return len(f.Value) > 30 }
+
 // Key is a visible key.
 type Key struct {
 	Pos    int

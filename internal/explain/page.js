@@ -60,10 +60,12 @@
   }
   function percent(x) {
     if (!Number.isFinite(x)) return decimal(x);
-    return x > 0 && 100 * x < 0.05 ? scientific(100 * x, 0) + " %" : (100 * x).toFixed(1) + " %";
+    const f = 100 * x;
+    return (f > 0 && f < 1e-3 ? scientific(f, 0) : f.toFixed(f > 0 && f < 0.05 ? 3 : 1)) + " %";
   }
   const tiny = (x) => (x === 0 || !Number.isFinite(x) ? decimal(x).replace(".0000", "") : scientific(x, 1));
-  const vector = (o) => o.slice(0, 4).map(decimal).join("  ") + (o.length > 4 || data.elements > data.shown ? "  …" : "");
+  const signed = (x) => (decimal(x).startsWith("−") ? decimal(x) : " " + decimal(x));
+  const vector = (o) => o.slice(0, 4).map(signed).join(" ") + (o.length > 4 ? " …" : "");
   const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
   const keys = (s) => (s.end - s.begin === 1 ? `${s.begin + data.first}` : `${s.begin + data.first}–${s.end - 1 + data.first}`);
 
