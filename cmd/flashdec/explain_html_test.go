@@ -97,6 +97,9 @@ func TestPageEscapesFiles(t *testing.T) {
 	if !strings.Contains(text, "{{.Title}}") || !strings.Contains(text, "line⏎") {
 		t.Error("a harmless text is missing")
 	}
+	if all, scoped := strings.Count(text, "<th "), strings.Count(text, `<th scope="`); all != scoped || strings.Contains(text, "<th>") {
+		t.Errorf("%d headers of tables, %d with a scope", all, scoped)
+	}
 	if n := strings.Count(text, "<script"); n != 2 {
 		t.Errorf("%d scripts, want the data and the page's own", n)
 	}
