@@ -100,6 +100,7 @@ func (f *File) Load(ctx context.Context, name string) (Tensor, error) {
 	}
 	if copied.unmap != nil {
 		f.mappings = append(f.mappings, copied)
+		f.Release(e.data)
 	}
 	delete(f.pending, name)
 	i, _ := f.find(name)
