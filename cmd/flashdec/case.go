@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/tensorfile"
@@ -31,7 +32,9 @@ type decodeCase struct {
 
 	out, lse *tensorfile.Tensor // [seqs, NumHeads, queries(, ValueDim)] what the file says is right, or nil
 	file     *tensorfile.File
-	copied   bool // k and v have been copied into a cache
+	copied   bool // k and v are being, or have been, copied into a cache
+
+	unreleased atomic.Int64 // bytes of k and v that were read since their memory was given back
 }
 
 // openCase reads a case. Its tensors lie in the mapped file where they can, so

@@ -73,23 +73,6 @@ func widen(dst []float32, t tensorfile.DType, data []byte) {
 	}
 }
 
-// swapMiddle turns [n, a, b, dim] into [n, b, a, dim]. Where one of the two is 1
-// that is the same order, and x itself is returned.
-func swapMiddle[T any](x []T, n, a, b, dim int) []T {
-	if a == 1 || b == 1 || len(x) == 0 {
-		return x
-	}
-	swapped := make([]T, len(x))
-	for i := range n {
-		for j := range a {
-			for k := range b {
-				copy(swapped[((i*b+k)*a+j)*dim:][:dim], x[((i*a+j)*b+k)*dim:][:dim])
-			}
-		}
-	}
-	return swapped
-}
-
 func (r *caseReader) readKeyValues() (err error) {
 	if r.c.k, err = r.stored("k"); err != nil {
 		return err
@@ -126,7 +109,6 @@ func storedAs(t tensorfile.Tensor) kv.DType { return storedTypes[t.DType].stored
 
 // rows reads the rows of a tensor as float32, exactly.
 type rows struct {
-	file *tensorfile.File
 	data []byte
 	elem simd.Elem
 	size int // bytes of a row
@@ -134,7 +116,7 @@ type rows struct {
 
 // rowsOf are the rows of the case's k or v.
 func (c *decodeCase) rowsOf(t tensorfile.Tensor) rows {
-	return rows{c.file, t.Data, storedTypes[t.DType].elem, t.Shape[3] * t.DType.Size()}
+	return rows{t.Data, storedTypes[t.DType].elem, t.Shape[3] * t.DType.Size()}
 }
 
 // read fills dst with row i, or with as many rows from i on as dst holds.
@@ -143,38 +125,48 @@ func (r rows) read(dst []float32, i int) {
 	simd.Widen(dst, r.elem, r.data[begin:begin+len(dst)*r.elem.Bits()/8])
 }
 
-// release gives back the memory of n rows from row i on.
-func (r rows) release(i, n int) { r.file.Release(r.data[i*r.size:][:n*r.size]) }
+// hasRead counts bytes of keys and values that have been read from the file. Beside
+// a copy, the file is not to fill memory a second time: every few megabytes, all of
+// it goes back. Heads may be far smaller than a page of memory, so no part of the
+// file can be told to be done with.
+func (c *decodeCase) hasRead(bytes int) {
+	if c.copied && c.unreleased.Add(int64(bytes)) >= releaseBytes {
+		c.unreleased.Store(0)
+		c.file.Release(c.k.Data)
+		c.file.Release(c.v.Data)
+	}
+}
 
 // fileHead is the keys and values of one sequence and KV head as they lie in the
 // file, independent of any cache: an [attn.KeyValues] of a single head.
 type fileHead struct {
-	c     *decodeCase
-	k, v  rows
-	first int // row of the head's first key
-	n     int // keys
+	c      *decodeCase
+	k, v   rows
+	first  int // row of the head's first key
+	n      int // keys
+	unsaid int // bytes read since the last hasRead
 }
 
 // fromFile reads keys and values where they lie in the file.
 func (c *decodeCase) fromFile(p part) attn.KeyValues { return c.head(p.seq, p.head) }
 
 func (c *decodeCase) head(seq, head int) *fileHead {
-	return &fileHead{c, c.rowsOf(c.k), c.rowsOf(c.v), (seq*c.shape.NumKVHeads + head) * c.keys, c.lens[seq]}
+	h := &fileHead{c: c, k: c.rowsOf(c.k), v: c.rowsOf(c.v), first: (seq*c.shape.NumKVHeads + head) * c.keys, n: c.lens[seq]}
+	c.hasRead(min(unsaidBytes, h.n*(h.k.size+h.v.size))) // what will not be said
+	return h
 }
 
 func (h *fileHead) Len() int                        { return h.n }
 func (h *fileHead) Key(dst []float32, _, pos int)   { h.read(h.k, dst, pos) }
 func (h *fileHead) Value(dst []float32, _, pos int) { h.read(h.v, dst, pos) }
 
-// releaseRows is how many rows are read before their pages are given back: some
-// hundred kilobytes, so that neither the calls nor the pages that lie across two
-// such runs count for much.
-const releaseRows = 1 << 10
+// unsaidBytes is how many bytes a head's reader reads before it says so.
+const unsaidBytes = 64 << 10
 
 func (h *fileHead) read(from rows, dst []float32, pos int) {
 	from.read(dst, h.first+pos)
-	// Beside a copy, the file is not to fill memory a second time.
-	if h.c.copied && pos%releaseRows == releaseRows-1 {
-		from.release(h.first+pos+1-releaseRows, releaseRows)
+	if h.unsaid += from.size; h.unsaid >= unsaidBytes {
+		h.c.hasRead(h.unsaid)
+		h.unsaid = 0
 	}
 }

@@ -284,13 +284,13 @@ func FuzzCase(f *testing.F) {
 
 // decodeAndJudge runs a case. What the reader accepted must not fail.
 func decodeAndJudge(t *testing.T, c *decodeCase, flags *engineFlags) {
-	d, err := newDecoder(c, flags)
+	d, err := newDecoder(t.Context(), c, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
-	got, err := d.decode(t.Context(), 3, flags.Invariant)
-	if err != nil {
+	got := d.newResult()
+	if err := d.decode(t.Context(), got, 3, flags.Invariant); err != nil {
 		t.Fatal(err)
 	}
 	j := &judge{c: c, from: d.cache.source(c), threads: 1, lossy: d.cache.lossy}

@@ -304,10 +304,10 @@ func (r *fileRow) value(pos int) []float64 {
 
 // direct is the row of the direct softmax (derivation 2.6), by package attn.
 func (r *fileRow) direct() (lse float64, out []float64, err error) {
-	ref, err := r.c.direct(r.part, r.c.fromFile)
+	ref, err := r.c.direct(block{r.part, r.query, 1}, r.c.fromFile)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", r.c.path, err)
 	}
-	i := r.query*r.c.shape.GroupSize() + r.head%r.c.shape.GroupSize()
+	i := r.head % r.c.shape.GroupSize()
 	return ref.LSE[i], ref.Out[i*r.dim:][:r.dim], nil
 }

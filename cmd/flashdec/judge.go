@@ -138,17 +138,27 @@ type judge struct {
 	threads int
 	keep    bool   // the references, for further results
 	lossy   bool   // what is computed on is not what the file's answer was computed from
-	step    func() // called as each part is done, or nil
+	step    func() // called as each block is done, or nil
 	kept    []attn.Reference
 }
 
-func (j *judge) reference(p part) (ref attn.Reference, err error) {
-	i := p.seq*j.c.shape.NumKVHeads + p.head
-	if j.kept != nil && j.kept[i].Out != nil {
+// keepBytes bounds the references that are kept: further ones are computed anew
+// for each result.
+const keepBytes = 16 << 20
+
+// blocksKept is how many blocks' references keepBytes are enough for.
+func (c *decodeCase) blocksKept() int {
+	rows := min(c.queries, c.blockQueries()) * c.shape.GroupSize()
+	const slices, numbers = 4, 3 // of a reference, and of each row beside its output
+	return min(c.blocks(), keepBytes/(slices*24+rows*(c.shape.ValueDim+numbers)*8))
+}
+
+func (j *judge) reference(i int) (ref attn.Reference, err error) {
+	if i < len(j.kept) && j.kept[i].Out != nil {
 		return j.kept[i], nil
 	}
-	ref, err = j.c.direct(p, j.from)
-	if err == nil && j.kept != nil {
+	ref, err = j.c.direct(j.c.block(i), j.from)
+	if err == nil && i < len(j.kept) {
 		j.kept[i] = ref
 	}
 	return ref, err
@@ -157,7 +167,7 @@ func (j *judge) reference(p part) (ref attn.Reference, err error) {
 // judge compares a result with all that is known of the case.
 func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, error) {
 	if j.keep && j.kept == nil {
-		j.kept = make([]attn.Reference, len(j.c.parts()))
+		j.kept = make([]attn.Reference, j.c.blocksKept())
 	}
 	var (
 		mu     sync.Mutex
@@ -167,8 +177,8 @@ func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, err
 	if j.c.out != nil || j.c.lse != nil {
 		result.file, result.lossy = &verdict{}, j.lossy
 	}
-	err := j.c.eachPart(ctx, j.threads, func(p part) error {
-		direct, file, err := j.measure(p, got, limits)
+	err := each(ctx, j.workers(), j.c.blocks(), func(i int) error {
+		direct, file, err := j.measure(i, got, limits)
 		if err != nil {
 			return fmt.Errorf("%s: %w", j.c.path, err)
 		}
@@ -186,17 +196,27 @@ func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, err
 	return result, err
 }
 
-// measure compares one part of a result.
-func (j *judge) measure(p part, got *flashdec.Output, limits attn.Limits) (direct, file verdict, err error) {
-	out, lse := j.c.pick(got.Out, p, j.c.shape.ValueDim), j.c.pick(got.LSE, p, 1)
-	ref, err := j.reference(p)
+// workers is how many blocks are judged at a time: as many as there are threads,
+// as far as memory goes in proportion to the case. Each has the scores of some
+// rows (two float64 a key, 8 MB where the keys are few) and a few copies of its
+// rows.
+func (j *judge) workers() int {
+	const most, spare = 12 << 20, 48 << 20 // bytes
+	return min(j.threads, max(1, (spare+j.c.kvBytes()/8)/most))
+}
+
+// measure compares one block of a result.
+func (j *judge) measure(i int, got *flashdec.Output, limits attn.Limits) (direct, file verdict, err error) {
+	b := j.c.block(i)
+	out, lse := j.c.pick(got.Out, b, j.c.shape.ValueDim), j.c.pick(got.LSE, b, 1)
+	ref, err := j.reference(i)
 	if err != nil {
 		return direct, file, err
 	}
 	if direct, err = measure(ref, out, lse, j.c.ownLimits()); err != nil {
 		return direct, file, err
 	}
-	answer, err := j.c.answer(p)
+	answer, err := j.c.answer(b)
 	if err != nil {
 		return direct, file, err
 	}

@@ -39,6 +39,7 @@ type runReport struct {
 	KVDType  string  `json:"kv_dtype"`
 	PageSize int     `json:"page_size"` // 0: used in place
 	KVBytes  int     `json:"kv_bytes"`  // as stored
+	Steps    int     `json:"steps"`     // that the file was cut into, 1 but for many sequences or queries
 	Splits   int     `json:"splits"`    // the most of any unit
 	Units    int     `json:"units"`
 	Items    int     `json:"items"`
@@ -65,7 +66,7 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 			return err
 		}
 	}
-	d, err := newDecoder(c, &cmd.engineFlags)
+	d, err := newDecoder(ctx, c, &cmd.engineFlags)
 	if err != nil {
 		return err
 	}
@@ -85,32 +86,30 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	return err
 }
 
-// compute decodes, writes the result away, and then judges it.
+// compute decodes, judges the result, and writes it away.
 func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runReport, error) {
-	got, err := d.decode(ctx, cmd.Splits, cmd.Invariant)
-	if err != nil {
+	got := d.newResult()
+	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
 		return nil, err
 	}
 	first := got.seconds
-	if err := d.again(ctx, got); err != nil {
+	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
 		return nil, err
-	}
-	if cmd.Out != "" {
-		if err := writeOutput(cmd.Out, d.c, got.Output); err != nil {
-			return nil, err
-		}
 	}
 	r := cmd.describe(d, got)
 	r.First, r.Seconds, r.Output = first, got.seconds, cmd.Out
-	return r, cmd.check(ctx, t, d, got, r)
+	if err := cmd.check(ctx, t, d, got, r); err != nil || cmd.Out == "" {
+		return r, err
+	}
+	return r, writeOutput(ctx, cmd.Out, d.c, got.Output)
 }
 
 func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
-	info, p := d.engine.Info(), got.step.Plan()
+	info := d.engine.Info()
 	return &runReport{
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
-		Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
+		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason,
 	}
 }
 
@@ -128,7 +127,7 @@ func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *deco
 	if d.cache.lossy {
 		passes = 2
 	}
-	bar := t.bar(passes*c.seqs*c.shape.NumKVHeads, "direct softmax")
+	bar := t.bar(passes*c.blocks(), "direct softmax")
 	defer bar.done()
 	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), lossy: d.cache.lossy, step: bar.step}
 	judged, err := j.judge(ctx, got.Output)
@@ -152,7 +151,7 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("%s\n\n", c.title())
 	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
-	t.printf("splits  %s\n", fold(r.Reason, 8))
+	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
 		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
 	r.distances.print(t)
@@ -176,6 +175,15 @@ func (r *runReport) where() string {
 		workers = count(r.Width, "item") + " at once"
 	}
 	return fmt.Sprintf("%s, %s, %s kernels", where, workers, r.Kernel)
+}
+
+// splitsLine is the reason of the splits, those of the first step where there are
+// several.
+func (r *runReport) splitsLine() string {
+	if r.Steps == 1 {
+		return r.Reason
+	}
+	return fmt.Sprintf("%d steps one after the other, to bound memory; in the first: %s", r.Steps, r.Reason)
 }
 
 func (r *runReport) cacheLine() string {

@@ -75,14 +75,14 @@ func (s *tracedStep) fromFile(ctx context.Context, cmd *traceCmd) error {
 		return err
 	}
 	s.closers = append(s.closers, c.close)
-	cache, err := newCache(c, cmd.PageSize, cmd.KVDType)
+	cache, err := newCache(ctx, c, cmd.PageSize, cmd.KVDType)
 	if err != nil {
 		return err
 	}
 	s.closers = append([]func() error{cache.close}, s.closers...)
 	s.title, s.q, s.views = c.label()+": "+c.describe(), c.q, []kv.View{cache.view}
 	s.kvDType, s.pageSize, s.kvBytes = cache.types(), cache.pageSize, cache.bytes(c)
-	s.batch = (&decoder{c: c}).batch(0, false)
+	s.batch = c.batch(c.whole())
 	return nil
 }
 
