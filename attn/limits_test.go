@@ -110,6 +110,38 @@ func TestLimitsFollowScores(t *testing.T) {
 	}
 }
 
+// TestLSEFollowsScores: products that cancel leave a small LSE with the error of
+// large terms.
+func TestLSEFollowsScores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	shape := attn.Shape{NumHeads: 1, NumKVHeads: 1, KeyDim: 512, ValueDim: 1}
+	blind := attn.Float32Limits(512)
+	blind.Score = 0
+	beyond := 0
+	for range 30 {
+		q, m := normal(rng, shape, 3, 0)
+		ref := direct(t, shape, attn.Options{Scale: 2}, q, m)
+		state := attn.Empty[float32](1)
+		for j, k := range m.k {
+			s := float32(0)
+			for i, x := range q {
+				s += 2 * x * k[i]
+			}
+			state.Push(float64(s), m.v[j])
+		}
+		lse := []float32{float32(state.LSE())}
+		if d, err := ref.Compare(nil, lse, attn.Float32Limits(512)); err != nil || !d.Within() {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if d, _ := ref.Compare(nil, lse, blind); !d.Within() {
+			beyond++
+		}
+	}
+	if beyond == 0 {
+		t.Error("no result is beyond a limit that does not follow the scores")
+	}
+}
+
 // TestFarKeysGiveNoSlack: a key of a huge score that weighs nothing leaves the
 // limits as they are, and so do a hidden key's score and value.
 func TestFarKeysGiveNoSlack(t *testing.T) {
@@ -120,6 +152,10 @@ func TestFarKeysGiveNoSlack(t *testing.T) {
 	opt := attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1, Keys: 3, Visible: []uint8{1, 0, 1}}}
 	if ref := direct(t, one, opt, []float32{1}, m); ref.AbsScore[0] != plain.AbsScore[0] || ref.AbsValue[0] != 1 {
 		t.Errorf("scores are made of %v and the largest value is %v, want %v and 1", ref.AbsScore, ref.AbsValue, plain.AbsScore)
+	}
+	m.k[0][0] = -20
+	if ref := direct(t, one, opt, []float32{1}, m); ref.AbsScore[0] > plain.AbsScore[0]+1e-6 {
+		t.Errorf("with a key of weight e⁻²¹ scores are made of %v, want %v", ref.AbsScore, plain.AbsScore)
 	}
 }
 
@@ -209,6 +245,12 @@ func TestDirectBlockRefuses(t *testing.T) {
 	for _, at := range [][2]int{{-1, 4}, {0, 1}, {3, 4}, {math.MaxInt, math.MaxInt}, {0, -1}, {5, 4}} {
 		if _, err := attn.DirectBlock(one, &attn.Options{}, 0, q, m, at[0], at[1]); !errors.Is(err, attn.ErrShape) {
 			t.Errorf("two queries from %d of %d: %v, want ErrShape", at[0], at[1], err)
+		}
+	}
+	masked := &attn.Options{Mask: &attn.Mask{Seqs: 2, Queries: 2, Keys: 3, Visible: make([]uint8, 12)}}
+	for _, seq := range []int{-1, 2} {
+		if _, err := attn.Direct(one, masked, seq, q, m); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("sequence %d of a mask for 2: %v, want ErrShape", seq, err)
 		}
 	}
 	for name, err := range map[string]error{

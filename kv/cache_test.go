@@ -180,6 +180,9 @@ func TestConfigRefused(t *testing.T) {
 			t.Errorf("got %v, want ErrShape with %q", err, name)
 		}
 	}
+	if _, err := kv.NewOn(nil, small); !errors.Is(err, attn.ErrShape) {
+		t.Errorf("no store: %v, want ErrShape", err)
+	}
 }
 
 // TestLayouts reads the stored bytes: HND keeps a head's tokens together, NHD a

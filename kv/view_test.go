@@ -151,6 +151,7 @@ func TestRowsThatAreNotThere(t *testing.T) {
 		"a page that is not there": func(dst []float32) { seq.Key(dst, 0, 2) },
 		"a key beyond the table":   func(dst []float32) { seq.Value(dst, 0, 4) },
 		"a key before the first":   func(dst []float32) { seq.Key(dst, 0, -1) },
+		"a page before the first":  func(dst []float32) { seq.Key(dst, 0, -5) },
 		"a huge head":              func(dst []float32) { seq.Key(dst, math.MaxInt, 0) },
 		"another sequence":         func(dst []float32) { view.Sequence(1).Key(dst, 0, 0) },
 		"a type that is not known": func(dst []float32) { unknown.Row(dst, 0, 0, 0) },

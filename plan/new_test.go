@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"strconv"
 	"strings"
@@ -35,6 +36,7 @@ func TestNewRefuses(t *testing.T) {
 		{func(c *plan.Config) { c.Seqs[1].Len = math.MaxInt }, attn.ErrShape, fmt.Sprintf("sequence 1 has %d keys", math.MaxInt)},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries = -1 }, attn.ErrShape, "sequence 0 has -1 queries, want 0 to"},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries = math.MaxInt }, attn.ErrShape, fmt.Sprintf("sequence 0 has %d queries", math.MaxInt)},
+		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.GroupSize = 1<<30, 1<<20 }, attn.ErrShape, "query rows"},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.QueryTile = 1<<30, 1 }, attn.ErrShape, "units"},
 		{func(c *plan.Config) { c.NumKVHeads, c.Seqs = 1<<20, equal(17, 1) }, attn.ErrShape, "units"},
 		{func(c *plan.Config) { c.Seqs[0].Len, c.NumSplits = 1<<24, math.MaxInt }, attn.ErrShape, "items, want at most"},
@@ -88,6 +90,9 @@ func TestCheckSees(t *testing.T) {
 		"a shared row":    func(p *plan.Plan) { p.Units[1].Row = p.Units[0].Row },
 		"a row between":   func(p *plan.Plan) { p.Items[0].Row++ },
 		"too few rows":    func(p *plan.Plan) { p.Rows-- },
+		"an item more":    func(p *plan.Plan) { p.Items = append(p.Items, p.Items[0]) },
+		"an empty item":   func(p *plan.Plan) { p.Items[0].End, p.Items[1].Begin = p.Items[0].Begin, p.Items[0].Begin },
+		"one key less":    func(p *plan.Plan) { p.Items[0].Begin++; p.Units[p.Items[0].Unit].Begin++ },
 		"an unknown unit": func(p *plan.Plan) { p.Items[0].Unit = len(p.Units) },
 	} {
 		p := mustNew(t, plan.Config{Seqs: lens(100, 200), NumKVHeads: 2, GroupSize: 4, Width: 8, NumSplits: 3})
@@ -151,6 +156,22 @@ func TestCheckSeesOrder(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{"two items swapped": p, "a copy by hand": copied, "nil": nil, "zero": {}} {
 		if err := p.Check(); !errors.Is(err, attn.ErrShape) {
 			t.Errorf("%s: %v, want ErrShape", name, err)
+		}
+	}
+}
+
+// TestCheckBoundsRows: a plan that was changed throughout, so that all of it agrees
+// on more rows than New would allow, is none.
+func TestCheckBoundsRows(t *testing.T) {
+	for _, side := range []int{2, 1 << (13 + 7*(bits.UintSize/64))} {
+		p := mustNew(t, plan.Config{Seqs: lens(2), NumKVHeads: 1, GroupSize: 1, Width: 1, NumSplits: 2})
+		p.Config.Seqs[0].NumQueries, p.Config.GroupSize = side, side
+		p.Units[0].NumQueries, p.Rows = side, 2*side*side
+		for i := range p.Items {
+			p.Items[i].NumQueries, p.Items[i].Row = side, i*side*side
+		}
+		if err := p.Check(); (err == nil) != (side == 2) {
+			t.Errorf("%d rows: %v", p.Rows, err)
 		}
 	}
 }
