@@ -30,6 +30,9 @@ const mostShown = 10
 // or NaN gives others, which say nothing.
 const sane = 1.01
 
+// lookUp is how many keys are weighed between looks at the context.
+const lookUp = 1024
+
 // mostAttended is the keys with the most weight, exp(s − lse), the highest first.
 func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, from source, threads int) ([]attention, error) {
 	if c.seqs == 0 || c.queries == 0 {
@@ -41,7 +44,7 @@ func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, fro
 		if p.seq != 0 {
 			return nil
 		}
-		for _, seen := range c.weigh(p, got, from) {
+		for _, seen := range c.weigh(ctx, p, got, from) {
 			mu.Lock()
 			all[seen.Position].take(seen)
 			mu.Unlock()
@@ -76,8 +79,8 @@ func (a *attention) take(b attention) {
 }
 
 // weigh is the weights that one part's newest query gave, summed over the heads
-// of its group.
-func (c *decodeCase) weigh(p part, got *flashdec.Output, from source) []attention {
+// of its group; of some keys only when ctx is done.
+func (c *decodeCase) weigh(ctx context.Context, p part, got *flashdec.Output, from source) []attention {
 	keys, group, o := from(p), c.shape.GroupSize(), c.partOptions(p)
 	scale, length, query := o.ScaleFor(c.shape.KeyDim), c.lens[p.seq], c.queries-1
 	first := (p.seq*c.queries+query)*c.shape.NumHeads + p.head*group // row of the group
@@ -85,6 +88,9 @@ func (c *decodeCase) weigh(p part, got *flashdec.Output, from source) []attentio
 	key := make([]float32, c.shape.KeyDim)
 	var given []attention
 	for pos := range length {
+		if pos%lookUp == 0 && ctx.Err() != nil {
+			break
+		}
 		if !o.Sees(p.seq, length, c.queries, query, pos) {
 			continue
 		}

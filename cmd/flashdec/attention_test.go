@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/flashdec/flashdec"
 )
 
 // TestContext pins what a token is shown in.
@@ -78,5 +81,23 @@ func TestLongPiecesInReports(t *testing.T) {
 		if _, told, _ = strings.Cut(told, "\n"); len(told) > 8000 { // the first line may have the path
 			t.Errorf("%s: a report of %d bytes", args[0], len(told))
 		}
+	}
+}
+
+// Weighing many keys stops when the command is interrupted.
+func TestWeighingStops(t *testing.T) {
+	c, err := openCase(context.Background(), realLayer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	got := &flashdec.Output{LSE: make([]float32, c.queries*c.shape.NumHeads)}
+	if n := len(c.weigh(ctx, part{0, 0}, got, c.fromFile)); n != c.keys {
+		t.Errorf("%d keys are weighed, want all %d", n, c.keys)
+	}
+	cancel()
+	if n := len(c.weigh(ctx, part{0, 0}, got, c.fromFile)); n > lookUp {
+		t.Errorf("%d keys are weighed once the context is done, want at most %d", n, lookUp)
 	}
 }

@@ -194,7 +194,7 @@ func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, a *bench.Arena,
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	list, err := bench.Impls(&r.c, a, r.threads, eng)
+	list, err := bench.Impls(ctx, &r.c, a, r.threads, eng)
 	if err != nil {
 		return err
 	}

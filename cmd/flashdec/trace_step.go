@@ -96,7 +96,7 @@ const (
 )
 
 // madeUp is a step of random numbers.
-func (s *tracedStep) madeUp(_ context.Context, cmd *traceCmd) error {
+func (s *tracedStep) madeUp(ctx context.Context, cmd *traceCmd) error {
 	c, err := cmd.made()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *tracedStep) madeUp(_ context.Context, cmd *traceCmd) error {
 		return err
 	}
 	s.closers = append(s.closers, a.Close)
-	if s.views, err = a.Views(c); err != nil {
+	if s.views, err = a.Views(ctx, c); err != nil {
 		return err
 	}
 	s.title = fmt.Sprintf("%s, %s on %s, head dim %d", describeLens(c.Lens), count(c.Heads, "query head"), count(c.KVHeads, "KV head"), c.Dim)

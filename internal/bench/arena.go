@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 
@@ -68,11 +69,13 @@ func gain(t kv.DType) float32 {
 
 // fill writes normal numbers of a type everywhere, unless they are there. A block
 // of an odd number of elements is repeated: the reading does not get faster by
-// that, and no two rows near each other are the same.
-func (a *Arena) fill(t kv.DType) {
+// that, and no two rows near each other are the same. It returns ctx's cause when
+// that is done first: to touch gigabytes takes seconds.
+func (a *Arena) fill(ctx context.Context, t kv.DType) error {
 	if a.filled && a.dtype == t {
-		return
+		return nil
 	}
+	a.filled = false
 	elem, _ := t.Elem() // a case's type is known
 	rng := rand.New(rand.NewPCG(1, uint64(t)))
 	floats := make([]float32, 1<<16+2)
@@ -83,10 +86,14 @@ func (a *Arena) fill(t kv.DType) {
 	simd.Narrow(block, elem, floats)
 	for _, data := range [][]byte{a.k, a.v} {
 		for len(data) > 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			data = data[copy(data, block):]
 		}
 	}
 	a.dtype, a.filled = t, true
+	return nil
 }
 
 // scale sees to so many scales of keys and of values, each of which undoes the

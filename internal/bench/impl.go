@@ -67,8 +67,8 @@ func (p *Peer) Way(c *Case, seconds func(context.Context) (float64, error)) *Imp
 }
 
 // Impls are the ways to compute a case, the read ceiling first.
-func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
-	views, err := a.Views(c)
+func Impls(ctx context.Context, c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
+	views, err := a.Views(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error
 		list = append(list, im)
 	}
 	short := c.shortened()
-	if views, err = a.Views(&short); err != nil {
+	if views, err = a.Views(ctx, &short); err != nil {
 		return nil, err
 	}
 	for _, im := range []*Impl{directOf(&short, views[:1], threads), plainOf(&short, views[:1], threads)} {
