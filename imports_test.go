@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

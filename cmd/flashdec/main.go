@@ -42,13 +42,16 @@ func main() {
 }
 
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
-	Verify  verifyCmd  `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
-	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
-	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
-	Bench   benchCmd   `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
-	Trace   traceCmd   `cmd:"" help:"Show which processor computed what, and when: a timeline, with and without splits."`
-	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
+	Run        runCmd        `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
+	Verify     verifyCmd     `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
+	Explain    explainCmd    `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
+	Plan       planCmd       `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
+	Bench      benchCmd      `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
+	Trace      traceCmd      `cmd:"" help:"Show which processor computed what, and when: a timeline, with and without splits."`
+	Generate   generateCmd   `cmd:"" help:"Continue a text with a language model, token by token."`
+	Logits     logitsCmd     `cmd:"" help:"Compute a language model's logits at every position of a text."`
+	Perplexity perplexityCmd `cmd:"" help:"Measure how well a language model, with its keys and values stored as told, predicts a text."`
+	Info       infoCmd       `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 
 // run is main for a given command line.

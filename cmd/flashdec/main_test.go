@@ -94,7 +94,7 @@ func fits(t *testing.T, report string) {
 }
 
 func TestHelpShowsAnExample(t *testing.T) {
-	for _, verb := range []string{"run", "verify", "explain", "plan", "bench", "trace", "info"} {
+	for _, verb := range []string{"run", "verify", "explain", "plan", "bench", "trace", "info", "generate", "logits", "perplexity"} {
 		r := want(t, exitDone, verb, "--help")
 		if !strings.Contains(r.stdout, "Example") || !strings.Contains(r.stdout, "    flashdec "+verb) {
 			t.Errorf("%s --help shows no example:\n%s", verb, r.stdout)
@@ -188,6 +188,8 @@ func TestInterrupted(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "../../testdata/real/layer19.safetensors"},
 		{"verify", "../../testdata/golden/attention"},
+		{"generate", goldenModels + "qwen2", "--ids=1"},
+		{"perplexity", goldenModels + "qwen2", goldenModels + "qwen2/io.safetensors"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {

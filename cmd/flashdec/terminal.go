@@ -45,6 +45,21 @@ func (t *terminal) flush() error { return t.out.Flush() }
 // flush returns it.
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 
+// stream writes text at once: to a file as it is, to a terminal what one can print.
+// Errors wait for flush, as those of printf.
+func (t *terminal) stream(text string) {
+	if t.watched {
+		text = strings.Map(func(r rune) rune {
+			if r == '\n' || r == '\t' {
+				return r
+			}
+			return showable(r)
+		}, text)
+	}
+	t.printf("%s", text)
+	_ = t.out.Flush() // the writer keeps the error
+}
+
 // emit writes one JSON object as a line, at once: whoever reads along sees each
 // when it is known.
 func (t *terminal) emit(v any) error {
@@ -74,10 +89,13 @@ func (t *terminal) bar(steps int, label string) bar {
 	)}
 }
 
-// step counts one. A bar that cannot be drawn is no reason to stop the work.
-func (b bar) step() {
+// step counts one.
+func (b bar) step() { b.steps(1) }
+
+// steps counts some. A bar that cannot be drawn is no reason to stop the work.
+func (b bar) steps(n int) {
 	if b.shown != nil {
-		_ = b.shown.Add(1)
+		_ = b.shown.Add(n)
 	}
 }
 
