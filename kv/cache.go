@@ -21,6 +21,8 @@ type Cache struct {
 	used   int     // pages that some sequence holds
 	shared int     // pages that several sequences hold
 	closed bool
+
+	writing sync.RWMutex // held for reading while pages are written, so that Close waits
 }
 
 var errNilCache = fmt.Errorf("%w: the cache is nil", ErrFreed)
@@ -81,19 +83,34 @@ func (c *Cache) open() error {
 	return nil
 }
 
-// Close gives the pages back. Sequences of the cache return [ErrFreed] from then
-// on. A view that is still around may be read, but what it reads is undefined.
+// Close gives the pages back, when appends under way are done. Sequences of the
+// cache return [ErrFreed] from then on. A view that is still around may be read, but what it reads is undefined.
 func (c *Cache) Close() error {
 	if c == nil {
 		return errNilCache
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.open(); err != nil {
+	if err := c.shut(); err != nil {
 		return err
 	}
-	c.closed = true
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	return c.store.Close()
+}
+
+// shut marks the cache as closed, once.
+func (c *Cache) shut() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.open()
+	c.closed = true
+	return err
+}
+
+// usable reports whether the cache can be used at this moment.
+func (c *Cache) usable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open()
 }
 
 // Stats counts a cache's pages.
@@ -124,9 +141,7 @@ func (c *Cache) View(seqs ...*Sequence) (View, error) {
 	if c == nil {
 		return View{}, errNilCache
 	}
-	c.mu.Lock()
-	err := c.open()
-	c.mu.Unlock()
+	err := c.usable()
 	if err != nil {
 		return View{}, err
 	}

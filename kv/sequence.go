@@ -98,6 +98,11 @@ func (s *Sequence) kept(replaced int) int {
 // fill copies the replaced page, if any, and writes the new tokens behind it. The
 // replaced page is still held meanwhile, so that no other sequence writes into it.
 func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
+	s.cache.writing.RLock()
+	defer s.cache.writing.RUnlock()
+	if err := s.cache.usable(); err != nil {
+		return err // closed since the pages were taken
+	}
 	cfg := &s.cache.cfg
 	if replaced != none {
 		if err := s.cache.store.Copy(pages[replaced], s.pages[replaced], s.n%cfg.PageSize); err != nil {
@@ -199,7 +204,5 @@ func (s *Sequence) alive() error {
 	if s.freed || s.cache == nil {
 		return fmt.Errorf("%w: the sequence is freed, or of no cache", ErrFreed)
 	}
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	return s.cache.open()
+	return s.cache.usable()
 }
