@@ -14,7 +14,8 @@
 // text without a place to cut it is as fast as any other.
 //
 // [Tokenizer.Encode] never reads a special token, such as <|im_end|>, in a
-// text; [Tokenizer.EncodeSpecial] does.
+// text; [Tokenizer.EncodeSpecial] does; [Tokenizer.EncodeChat] reads those of
+// the model's chat template and none that a message spells.
 //
 // The expressions that well-known models cut by are written by hand; others
 // run on github.com/dlclark/regexp2, as they look ahead, within a limit of

@@ -64,7 +64,8 @@ func (c *folderConfig) apply(t *Tokenizer) {
 		}
 	}
 	if id, ok := t.ids[string(c.EOS)]; ok {
-		t.addEnd(int(id))
+		t.eos = int(id)
+		t.addEnd(t.eos)
 	}
 	t.chat = string(c.Template)
 }

@@ -189,7 +189,7 @@ func (f *ggufFile) sentencePiece(v vocabulary) (*Tokenizer, error) {
 // around sets what AddSpecial adds.
 func (f *ggufFile) around(t *Tokenizer, bos bool) error {
 	t.bos = f.id("tokenizer.ggml.bos_token_id", len(t.names))
-	eos := f.id("tokenizer.ggml.eos_token_id", len(t.names))
+	t.eos = f.id("tokenizer.ggml.eos_token_id", len(t.names))
 	if bos {
 		if t.bos < 0 {
 			return fmt.Errorf("%w: a text begins with BOS, and there is no tokenizer.ggml.bos_token_id", ErrVocabulary)
@@ -197,10 +197,10 @@ func (f *ggufFile) around(t *Tokenizer, bos bool) error {
 		t.before = []int{t.bos}
 	}
 	if f.flag("tokenizer.ggml.add_eos_token", false) {
-		if eos < 0 {
+		if t.eos < 0 {
 			return fmt.Errorf("%w: a text ends with EOS, and there is no tokenizer.ggml.eos_token_id", ErrVocabulary)
 		}
-		t.after = []int{eos}
+		t.after = []int{t.eos}
 	}
 	return f.err
 }

@@ -45,7 +45,7 @@ type Tokenizer struct {
 
 	before, after []int // what AddSpecial puts around a text
 	trim          bool  // Decode leaves out one space at the beginning
-	bos           int   // -1 where there is none
+	bos, eos      int   // -1 where there is none
 	ends          []int // ids that end a generation
 	chat          string
 }
@@ -54,18 +54,20 @@ type Tokenizer struct {
 // text that spells one, <|im_end|> for instance, is taken as characters. Where
 // the model works on bytes, or falls back on them, bytes that are no UTF-8 are
 // encoded as they are; elsewhere they are unknown characters.
-func (t *Tokenizer) Encode(text string) ([]int, error) { return t.encode(text, false) }
+func (t *Tokenizer) Encode(text string) ([]int, error) { return t.encode(text, false, "") }
 
 // EncodeSpecial is Encode, but reads special tokens where text spells them.
-// Text of a user should not reach it.
-func (t *Tokenizer) EncodeSpecial(text string) ([]int, error) { return t.encode(text, true) }
+// Text of a user should not reach it; see [Tokenizer.EncodeChat].
+func (t *Tokenizer) EncodeSpecial(text string) ([]int, error) { return t.encode(text, true, "") }
 
-func (t *Tokenizer) encode(text string, special bool) ([]int, error) {
+// encode leaves guard, which parts what a user wrote from being read as a
+// special token, out of the text between added tokens.
+func (t *Tokenizer) encode(text string, special bool, guard string) ([]int, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrTooLong, len(text), MaxText)
 	}
 	ids := make([]int, 0, len(text)/3+1)
-	w := &work{t: t, deadline: time.Now().Add(expressionTimeout + time.Duration(len(text))*expressionPerByte)}
+	w := &work{t: t, guard: guard, deadline: time.Now().Add(expressionTimeout + time.Duration(len(text))*expressionPerByte)}
 	for at := 0; at < len(text); {
 		id, start, end, found := t.added.next(text, at, special)
 		if !found {

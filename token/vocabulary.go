@@ -53,6 +53,7 @@ func (v vocabulary) tokenizer(decode func(id int) string) (*Tokenizer, error) {
 		control: make([]bool, len(v.names)),
 		ids:     make(map[string]int32, len(v.names)),
 		bos:     -1,
+		eos:     -1,
 	}
 	var words []word
 	rules := map[int32]added{}

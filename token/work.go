@@ -1,10 +1,14 @@
 package token
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // work is one encoding: its memory.
 type work struct {
 	t        *Tokenizer
+	guard    string
 	deadline time.Time
 	scratch  scratch
 	pieces   []string
@@ -14,6 +18,9 @@ type work struct {
 // plain appends the ids of text between added tokens; first says that it
 // begins the whole text.
 func (w *work) plain(ids []int, text string, first bool) ([]int, error) {
+	if w.guard != "" {
+		text = strings.ReplaceAll(text, w.guard, "")
+	}
 	if text == "" {
 		return ids, nil
 	}
