@@ -37,10 +37,11 @@ var mayImport = map[string][]string{
 	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
 	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda", "internal/nv"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
+	"internal/tune":       {"", "kv", "plan", "backend", "internal/bench", "internal/cpu", "internal/whole"},
 	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

@@ -16,10 +16,11 @@ import (
 // benchReport prints rows in the form that was asked for: JSON as they come, a
 // table at the end.
 type benchReport struct {
-	cmd  *benchCmd
-	t    *terminal
-	rows []bench.Row
-	old  []bench.Row // to compare with
+	cmd   *benchCmd
+	t     *terminal
+	tuner *tuner
+	rows  []bench.Row
+	old   []bench.Row // to compare with
 }
 
 func (r *benchReport) add(suite string, row bench.Row) error {
@@ -94,6 +95,11 @@ func (r *benchReport) table() {
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return r.Note != "" }) {
 		r.t.printf("\n* on so many keys only, as the whole case would take too long: compare GB/s.\n")
 	}
+	for _, text := range names(r.rows, func(r bench.Row) string { return r.Tuned }) {
+		if text != "" {
+			r.t.printf("\ntuned %s\n", text)
+		}
+	}
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
 		r.t.printf("\n~ the bare read itself was disturbed: more rounds or a quieter machine tell more.\n")
 	}
@@ -139,10 +145,11 @@ func (r *benchReport) csv() error {
 	return w.Error()
 }
 
-// fields are a row's JSON names and values, a note always among them.
+// fields are a row's JSON names and values, those that JSON leaves out where empty always
+// among them.
 func fields(x bench.Row) (names, values []string, err error) {
-	note := x.Note
-	x.Note = ""
+	note, tuned := x.Note, x.Tuned
+	x.Note, x.Tuned = "", ""
 	text, err := json.Marshal(x)
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +169,7 @@ func fields(x bench.Row) (names, values []string, err error) {
 			values = append(values, fmt.Sprint(token))
 		}
 	}
-	return append(names, "note"), append(values, note), nil
+	return append(names, "note", "tuned"), append(values, note, tuned), nil
 }
 
 // compare prints what changed: below the table, or beside what machines read.

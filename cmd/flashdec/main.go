@@ -51,6 +51,7 @@ type commands struct {
 	Generate   generateCmd   `cmd:"" help:"Continue a text with a language model, token by token."`
 	Logits     logitsCmd     `cmd:"" help:"Compute a language model's logits at every position of a text."`
 	Perplexity perplexityCmd `cmd:"" help:"Measure how well a language model, with its keys and values stored as told, predicts a text."`
+	Tune       tuneCmd       `cmd:"" help:"Measure what a split and a thread are worth on this machine, and keep it."`
 	Info       infoCmd       `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 

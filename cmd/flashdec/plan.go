@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -20,11 +22,14 @@ type planCmd struct {
 	Causal    bool   `help:"Hide the keys after a query."`
 	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	Invariant bool   `help:"Cut a sequence by its own length alone, whatever is beside it."`
-	JSON      bool   `name:"json" help:"Print one JSON object, with every item."`
+	KVDType   string `name:"kv-dtype" help:"What keys and values are stored as (default ${default}). It counts for the traffic, and for what flashdec tune found." default:"f16" placeholder:"T"`
+	tunedFlag
+	JSON bool `name:"json" help:"Print one JSON object, with every item."`
 }
 
 func (*planCmd) Help() string {
-	return `Nothing is computed and no file is read: a plan follows from lengths alone.
+	return `Nothing is computed: a plan follows from lengths alone, and from what flashdec tune
+found for this machine's CPU, if it has as many threads as --width says.
 
 Example, one long sequence among 63 short ones:
 
@@ -33,7 +38,11 @@ Example, one long sequence among 63 short ones:
 }
 
 func (cmd *planCmd) Run(t *terminal) error {
-	p, shape, err := cmd.plan()
+	dtype, err := kv.ParseDType(cmd.KVDType)
+	if err != nil {
+		return fmt.Errorf("--kv-dtype: %w", err)
+	}
+	p, shape, err := cmd.plan(cmd.tuner(t), dtype)
 	if err != nil {
 		return err
 	}
@@ -41,6 +50,7 @@ func (cmd *planCmd) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
+	r.dtype = dtype
 	if cmd.JSON {
 		return r.emit(t)
 	}
@@ -48,7 +58,7 @@ func (cmd *planCmd) Run(t *terminal) error {
 	return nil
 }
 
-func (cmd *planCmd) plan() (*plan.Plan, attn.Shape, error) {
+func (cmd *planCmd) plan(u *tuner, dtype kv.DType) (*plan.Plan, attn.Shape, error) {
 	shape := attn.Shape{NumHeads: cmd.QHeads, NumKVHeads: cmd.KVHeads, KeyDim: cmd.HeadDim, ValueDim: cmd.HeadDim}
 	lens, err := parseLens(cmd.Lens)
 	if err != nil {
@@ -61,10 +71,16 @@ func (cmd *planCmd) plan() (*plan.Plan, attn.Shape, error) {
 	for i, n := range lens {
 		seqs[i] = plan.Seq{Len: n, NumQueries: cmd.QLen}
 	}
+	var found tuned
+	if cmd.Width > 0 && cmd.Width <= maxThreads {
+		info := cpu.New(cpu.Options{Threads: cmd.Width}).Info()
+		found = u.find(info, cmd.HeadDim, cmd.HeadDim, shape.GroupSize(), [2]kv.DType{dtype, dtype})
+	}
 	p, err := plan.New(plan.Config{
 		Seqs: seqs, NumKVHeads: shape.NumKVHeads, GroupSize: shape.GroupSize(),
 		Causal: cmd.Causal, Window: cmd.Window, Width: cmd.Width,
 		NumSplits: cmd.Splits, Invariant: cmd.Invariant,
+		MinKeysPerSplit: found.MinKeysPerSplit, MinKeysSource: found.source(),
 	})
 	return p, shape, err
 }
@@ -87,8 +103,9 @@ type planReport struct {
 	Work       []workKind  `json:"work"`       // units alike in everything but their place
 	Processors []processor `json:"processors"`
 
-	plan *plan.Plan
-	who  []int32 // [items] the processor that takes it
+	dtype kv.DType
+	plan  *plan.Plan
+	who   []int32 // [items] the processor that takes it
 }
 
 // planItem is one item and the processor that takes it.
@@ -188,8 +205,8 @@ func (r *planReport) print(t *terminal) {
 	if r.MaxLoad > 0 {
 		t.printf("uncut    the busiest processor would have %.1f times the load\n", float64(r.UncutLoad)/float64(r.MaxLoad))
 	}
-	kvBytes, stateBytes := r.KeysRead*2*r.HeadDim*2, r.StateRows*(r.HeadDim+2)*4
-	t.printf("traffic  %s of KV in f16, %s of partial states written\n", byteCount(kvBytes), byteCount(stateBytes))
+	kvBytes, stateBytes := r.KeysRead*2*r.dtype.RowBytes(r.HeadDim), r.StateRows*(r.HeadDim+2)*4
+	t.printf("traffic  %s of KV in %s, %s of partial states written\n", byteCount(kvBytes), r.dtype, byteCount(stateBytes))
 }
 
 func (r *planReport) printWork(t *terminal) {

@@ -13,6 +13,7 @@ type runCmd struct {
 	Out    string `short:"o" help:"Write out and lse to this .safetensors or .npz file." placeholder:"FILE"`
 	Splits int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	engineFlags
+	tunedFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -46,6 +47,7 @@ type runReport struct {
 	Reason   string  `json:"reason"`
 	First    float64 `json:"seconds_first"` // the first time, with the file's pages still to be read
 	Seconds  float64 `json:"seconds"`       // the second time
+	Tuned    string  `json:"tuned,omitempty"`
 	distances
 	Unconverted *float64    `json:"unconverted_err,omitempty"` // beside the direct softmax of the file's own k and v
 	Output      string      `json:"output,omitempty"`
@@ -71,10 +73,15 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	tuned, err := d.useTuned(cmd.tuner(t))
+	if err != nil {
+		return err
+	}
 	r, err := cmd.compute(ctx, t, d)
 	if err != nil {
 		return err
 	}
+	r.Tuned = tuned.tells()
 	if cmd.JSON {
 		err = t.emit(r)
 	} else {
@@ -152,6 +159,9 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
+	if r.Tuned != "" {
+		t.printf("tuned   %s\n", fold(r.Tuned, 8))
+	}
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
 		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
 	r.distances.print(t)

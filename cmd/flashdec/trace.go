@@ -25,6 +25,7 @@ type traceCmd struct {
 	Rounds        int      `help:"How often each is decoded (default ${default}), in turn; the median is shown." default:"9" placeholder:"N"`
 	MB            int      `name:"mb" help:"The most MiB of keys and values that a made-up step may take (default ${default})." default:"4096" placeholder:"N"`
 	engineFlags
+	tunedFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -63,7 +64,7 @@ func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
 			return err
 		}
 	}
-	s, err := cmd.step(ctx)
+	s, err := cmd.step(ctx, cmd.tuner(t))
 	if err != nil {
 		return err
 	}

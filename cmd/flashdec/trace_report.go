@@ -19,6 +19,7 @@ type traceReport struct {
 	KVDType  string        `json:"kv_dtype"`
 	PageSize int           `json:"page_size"` // 0: in place, or contiguous
 	KVBytes  int           `json:"kv_bytes"`
+	Tuned    string        `json:"tuned,omitempty"`
 	Rounds   int           `json:"rounds"`           // of which the median is shown
 	Decodes  []decodeTrace `json:"decodes"`          // the one to compare with first
 	Sooner   float64       `json:"sooner,omitempty"` // seconds of the first / of the last
@@ -66,7 +67,7 @@ func (cmd *traceCmd) report(s *tracedStep, decodes []*tracedDecode) *traceReport
 	info := s.backend.Info()
 	r := &traceReport{
 		Title: s.title, File: cmd.File, Lens: cmd.Lens, Backend: info.Name, Device: info.Device, Kernel: info.Kernel,
-		Threads: info.Width, KVDType: s.kvDType, PageSize: s.pageSize, KVBytes: s.kvBytes, Rounds: cmd.Rounds, Output: cmd.Out,
+		Threads: info.Width, KVDType: s.kvDType, PageSize: s.pageSize, KVBytes: s.kvBytes, Tuned: s.tuned, Rounds: cmd.Rounds, Output: cmd.Out,
 	}
 	for _, d := range decodes {
 		r.Decodes = append(r.Decodes, d.report(s.kvBytes))
@@ -108,10 +109,14 @@ func (r *traceReport) notes() []string {
 	if device != "" {
 		device = " on " + device
 	}
-	return []string{
+	notes := []string{
 		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(r.Threads, "worker"), r.Kernel, cache),
 		fmt.Sprintf("each is the median of %s, after %d to warm up", count(r.Rounds, "decode"), warmUps),
 	}
+	if r.Tuned != "" {
+		notes = append(notes, "tuned "+r.Tuned)
+	}
+	return notes
 }
 
 // laneColumns is how many columns a lane of the terminal's picture has.

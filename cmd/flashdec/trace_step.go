@@ -26,6 +26,7 @@ type tracedStep struct {
 	kvDType  string
 	pageSize int // 0: in place, or contiguous
 	kvBytes  int
+	tuned    string         // what was found, in words
 	closers  []func() error // in the order of closing
 }
 
@@ -38,7 +39,7 @@ func (s *tracedStep) close() error {
 }
 
 // step opens what is to be traced.
-func (cmd *traceCmd) step(ctx context.Context) (*tracedStep, error) {
+func (cmd *traceCmd) step(ctx context.Context, u *tuner) (*tracedStep, error) {
 	s := &tracedStep{}
 	fill := s.fromFile
 	if cmd.File == "" {
@@ -46,7 +47,7 @@ func (cmd *traceCmd) step(ctx context.Context) (*tracedStep, error) {
 	}
 	err := fill(ctx, cmd)
 	if err == nil {
-		err = s.open(&cmd.engineFlags)
+		err = s.open(&cmd.engineFlags, u)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -54,17 +55,27 @@ func (cmd *traceCmd) step(ctx context.Context) (*tracedStep, error) {
 	return s, nil
 }
 
-// open opens the engine, which closes its backend.
-func (s *tracedStep) open(f *engineFlags) (err error) {
+// open opens the engine, with what was found for it.
+func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
 	if s.backend, err = openBackend(f.Backend, f.Threads); err != nil {
 		return err
 	}
-	s.closers = append([]func() error{s.backend.Close}, s.closers...)
-	if info := s.backend.Info(); !info.Traces {
-		return fmt.Errorf("backend %s does not record who computes what, want --backend cpu", info.Name)
+	info := s.backend.Info()
+	if !info.Traces {
+		return errors.Join(fmt.Errorf("backend %s does not record who computes what, want --backend cpu", info.Name), s.backend.Close())
 	}
+	shape, view := &s.batch.Shape, &s.views[0]
+	found := u.find(info, shape.KeyDim, shape.ValueDim, shape.GroupSize(), [2]kv.DType{view.K.Type, view.V.Type})
+	s.tuned = found.tells()
 	s.batch.Invariant = f.Invariant
-	s.engine, err = flashdec.Open(flashdec.Options{Backend: s.backend})
+	if s.tuned == "" {
+		s.engine, err = found.engine(s.backend)
+	} else if err = s.backend.Close(); err == nil {
+		s.backend, s.engine, err = found.open(info.Width)
+	}
+	if err == nil {
+		s.closers = append([]func() error{s.backend.Close}, s.closers...)
+	}
 	return err
 }
 

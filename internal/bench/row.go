@@ -45,6 +45,7 @@ type Row struct {
 	Commit   string  `json:"commit"`
 	Command  string  `json:"command"`
 	Note     string  `json:"note,omitempty"`
+	Tuned    string  `json:"tuned,omitempty"` // what flashdec tune found, where it was used
 }
 
 // Row is what a measured way has to report. Suite, commit and command are the

@@ -29,6 +29,9 @@ type Options struct {
 	// Threads is how many goroutines, a decode's caller counted, work on one
 	// launch. 0 is GOMAXPROCS.
 	Threads int
+	// HelperWork is how many multiply-adds make a helper worth waking. 0 is
+	// helperWork.
+	HelperWork int
 }
 
 // Backend is a [backend.Backend] on this machine's processors.
@@ -49,7 +52,11 @@ func New(opt Options) *Backend {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{threads: threads, helperWork: helperWork, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
+	work := opt.HelperWork
+	if work < 1 {
+		work = helperWork
+	}
+	return &Backend{threads: threads, helperWork: work, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
 }
 
 // Info implements [backend.Backend].

@@ -28,7 +28,7 @@ func (p *Picture) panel(s *svg, r *Run, a *axis, name string, y float64) float64
 	s.line("end", end, top-4, end, y+4)
 	if free := a.left + a.width - end; free > 260 {
 		s.text("name", end+12, (top+y)/2, "start", "done after "+Duration(r.Trace.End))
-		s.text("faint", end+12, (top+y)/2+lineHigh, "start", fmt.Sprintf("%.1f times sooner than above", float64(a.span)/float64(max(r.Trace.End, 1))))
+		s.text("faint", end+12, (top+y)/2+lineHigh, "start", fmt.Sprintf("%.1f times sooner", float64(a.span)/float64(max(r.Trace.End, 1))))
 	}
 	return y
 }
