@@ -39,6 +39,7 @@ func TestNewRefuses(t *testing.T) {
 		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.GroupSize = 1<<30, 1<<20 }, attn.ErrShape, "query rows"},
 		{func(c *plan.Config) { c.Seqs[0].NumQueries, c.QueryTile = 1<<30, 1 }, attn.ErrShape, "units"},
 		{func(c *plan.Config) { c.NumKVHeads, c.Seqs = 1<<20, equal(17, 1) }, attn.ErrShape, "units"},
+		{func(c *plan.Config) { c.GroupSize, c.Seqs[1].NumQueries = 1<<20, 1<<30 }, attn.ErrShape, "sequence 1 has 1125899906842624 query rows"},
 		{func(c *plan.Config) { c.Seqs[0].Len, c.NumSplits = 1<<24, math.MaxInt }, attn.ErrShape, "items, want at most"},
 		{func(c *plan.Config) {
 			c.Seqs[0] = plan.Seq{Len: 1 << min(40, strconv.IntSize-6), NumQueries: 1 << min(30, strconv.IntSize-12)}
