@@ -140,7 +140,7 @@ func (p *parser) comparator() comparator {
 	if p.accept(name, "in") {
 		return func(s *state, a, b any) bool { return s.contains(b, a) }
 	}
-	if next := p.lexemes[min(p.pos+1, len(p.lexemes)-1)]; p.is(name, "not") && next.kind == name && next.text == "in" {
+	if next := p.second(); p.is(name, "not") && next.kind == name && next.text == "in" {
 		p.pos += 2
 		return func(s *state, a, b any) bool { return !s.contains(b, a) }
 	}

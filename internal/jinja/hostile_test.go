@@ -92,6 +92,22 @@ func TestNothingOutsideIsReached(t *testing.T) {
 	}
 }
 
+// TestTemplatesCutOffAreErrors: every beginning of one that uses everything.
+func TestTemplatesCutOffAreErrors(t *testing.T) {
+	whole := "{% macro f(a, b=1) %}{{ a[1:2] | join(', ') if b is not eq 1 else {'x': -b} }}{% endmacro %}" +
+		"{% for k, v in d.items() if v %}{% if not k in l %}{% elif k %}{% else %}{% break %}{% endif %}{% else %}{% set x %}{% endset %}{% endfor %}"
+	if _, err := Parse(whole); err != nil {
+		t.Fatalf("the whole: %v", err)
+	}
+	for n := range whole {
+		_, err := Parse(whole[:n])
+		complete := n == 0 || n == strings.Index(whole, "{% for")
+		if (err == nil) != complete && !strings.HasSuffix(whole[:n], "{") { // a brace alone is text
+			t.Errorf("%q: error %v", whole[:n], err)
+		}
+	}
+}
+
 func TestErrorsNameTheLine(t *testing.T) {
 	for _, source := range []string{"a\n\n{{ missing.x }}", "{#\n#}\n{{ ) }}", "{% if 1 %}\n{% endif %}\n{% set x = 1 // 0 %}"} {
 		if _, err := render(source, nil, nil); err == nil || !strings.Contains(err.Error(), "line 3") {

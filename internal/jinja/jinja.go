@@ -62,7 +62,7 @@ func Parse(source string) (t *Template, err error) {
 	p := &parser{lexemes: lex(source)}
 	body := p.block()
 	if p.at().kind != eof {
-		fail(p.at().line, "%q without a beginning", p.lexemes[p.pos+1].text)
+		fail(p.at().line, "%q without a beginning", p.second().text)
 	}
 	return &Template{body}, nil
 }

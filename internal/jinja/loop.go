@@ -17,7 +17,7 @@ func (p *parser) loop() statement {
 	body := p.block("else", "endfor")
 	p.loops--
 	var otherwise block
-	if p.lexemes[p.pos+1].text == "else" {
+	if p.is(blockIn, "{%") && p.second().text == "else" {
 		p.pos += 2
 		p.expect(blockOut, "%}")
 		otherwise = p.block("endfor")

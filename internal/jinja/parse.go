@@ -33,6 +33,9 @@ type parser struct {
 
 func (p *parser) at() lexeme { return p.lexemes[p.pos] }
 
+// second is the lexeme after the next, the last where there is none.
+func (p *parser) second() lexeme { return p.lexemes[min(p.pos+1, len(p.lexemes)-1)] }
+
 func (p *parser) take() lexeme {
 	x := p.at()
 	if x.kind != eof {
@@ -103,7 +106,7 @@ func (p *parser) block(ends ...string) block {
 				return done
 			})
 		case blockIn:
-			word := p.lexemes[p.pos+1].text
+			word := p.second().text
 			for _, end := range ends {
 				if word == end {
 					return out

@@ -115,7 +115,7 @@ func (p *parser) arguments() func(s *state) arguments {
 	var list, values []expression
 	var names []string
 	for !p.accept(op, ")") {
-		if next := p.lexemes[min(p.pos+1, len(p.lexemes)-1)]; p.at().kind == name && next.kind == op && next.text == "=" {
+		if next := p.second(); p.at().kind == name && next.kind == op && next.text == "=" {
 			names = append(names, p.name())
 			p.pos++
 			values = append(values, p.expression())
