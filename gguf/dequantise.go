@@ -29,25 +29,12 @@ func half(src []byte) float32 {
 // In the formulas below a product is rounded before it is added, on every machine: the conversions keep
 // compilers from fusing the two.
 
-// dequantiseQ4_0 reads d F16, then 16 bytes: the low halves are elements 0 to 15, the high ones the rest.
-func dequantiseQ4_0(dst []float32, src []byte) {
-	d := half(src)
-	for i, b := range src[2:18] {
-		dst[i] = d * float32(int(b&15)-8)
-		dst[i+16] = d * float32(int(b>>4)-8)
-	}
-}
+func dequantiseQ4_0(dst []float32, src []byte) { simd.Dequantise(simd.Q4_0, dst, src) }
+func dequantiseQ4_1(dst []float32, src []byte) { simd.Dequantise(simd.Q4_1, dst, src) }
+func dequantiseQ8_0(dst []float32, src []byte) { simd.Dequantise(simd.Q8_0, dst, src) }
 
-// dequantiseQ4_1 reads d and m F16, then as Q4_0.
-func dequantiseQ4_1(dst []float32, src []byte) {
-	d, m := half(src), half(src[2:])
-	for i, b := range src[4:20] {
-		dst[i] = float32(d*float32(b&15)) + m
-		dst[i+16] = float32(d*float32(b>>4)) + m
-	}
-}
-
-// dequantiseQ5_0 reads d F16, the fifth bits of 32 elements, then as Q4_0.
+// dequantiseQ5_0 reads d F16, the fifth bits of 32 elements, then 16 bytes: the low
+// halves are elements 0 to 15, the high ones the rest.
 func dequantiseQ5_0(dst []float32, src []byte) {
 	d, fifth := half(src), binary.LittleEndian.Uint32(src[2:])
 	for i, b := range src[6:22] {
@@ -62,14 +49,6 @@ func dequantiseQ5_1(dst []float32, src []byte) {
 	for i, b := range src[8:24] {
 		dst[i] = float32(d*float32(uint32(b&15)|fifth>>i&1<<4)) + m
 		dst[i+16] = float32(d*float32(uint32(b>>4)|fifth>>(i+16)&1<<4)) + m
-	}
-}
-
-// dequantiseQ8_0 reads d F16, then 32 int8.
-func dequantiseQ8_0(dst []float32, src []byte) {
-	d := half(src)
-	for i, b := range src[2:34] {
-		dst[i] = d * float32(int8(b))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
@@ -16,6 +17,7 @@ type crew struct {
 
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
+	dots       map[gguf.Type]simd.DotFunc // of types whose rows the kernels read where they lie
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone.
@@ -58,6 +60,9 @@ func newCrew(threads int) *crew {
 	}
 	for e := range simd.Elem(simd.NumElems) {
 		c.scores[e], c.accumulate[e] = simd.Scores(e), simd.Accumulate(e)
+	}
+	c.dots = map[gguf.Type]simd.DotFunc{
+		gguf.Q4_0: simd.Dot(simd.Q4_0), gguf.Q4_1: simd.Dot(simd.Q4_1), gguf.Q8_0: simd.Dot(simd.Q8_0),
 	}
 	for _, s := range c.seats[1:] {
 		c.helpers.Add(1)

@@ -106,6 +106,8 @@ func (p *product) compute(s *seat, n, task int) {
 		p.byColumns(s, n, lo, hi)
 	case plain:
 		p.inPlace(s, n, lo, hi)
+	case n <= fewRows && s.crew.dots[p.w.t] != nil:
+		p.dots(s, n, lo, hi)
 	default:
 		p.widened(s, n, lo, hi)
 	}
@@ -136,6 +138,18 @@ func rowList(off []int, lo, hi, size int) []int {
 		off[i] = (lo + i) * size
 	}
 	return off
+}
+
+// fewRows is up to how many rows of x a quantised matrix is read once each: beyond, reading it into float32
+// once costs less.
+const fewRows = 4
+
+// dots multiplies with quantised rows that the kernels read where they lie.
+func (p *product) dots(s *seat, n, lo, hi int) {
+	dot, data := s.crew.dots[p.w.t], p.w.data[lo*p.w.rowBytes():hi*p.w.rowBytes()]
+	for i := range n {
+		dot(p.y[i*p.w.rows+lo:i*p.w.rows+hi], row(p.x, i, p.w.cols), data)
+	}
 }
 
 // widenedRows is how many rows are widened at a time: with rows of some thousand elements they stay in
