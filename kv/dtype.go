@@ -88,10 +88,4 @@ func (t DType) integer() bool { return t == I8 || t == I4 }
 
 func (t DType) known() bool { return t < numDTypes }
 
-// Elem is the type's name among this module's kernels, if it is known.
-func (t DType) Elem() (e simd.Elem, known bool) {
-	if t.known() {
-		return dtypes[t].elem, true
-	}
-	return 0, false
-}
+func (t DType) elem() simd.Elem { return dtypes[t].elem }

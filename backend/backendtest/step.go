@@ -25,6 +25,7 @@ type Step struct {
 	View kv.View
 
 	refs []attn.Reference // [seqs] made when first wanted
+	maxV []float64        // [seqs] largest |v|
 }
 
 // Build lays the case out in memory and fills it.
@@ -185,6 +186,7 @@ func (s *Step) references() ([]attn.Reference, error) {
 		}
 		rest = rest[n:]
 		s.refs = append(s.refs, ref)
+		s.maxV = append(s.maxV, attn.MaxAbsValue(c.Shape, seq))
 	}
 	return s.refs, nil
 }

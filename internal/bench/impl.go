@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -67,8 +66,8 @@ func (p *Peer) Way(c *Case, seconds func(context.Context) (float64, error)) *Imp
 }
 
 // Impls are the ways to compute a case, the read ceiling first.
-func Impls(ctx context.Context, c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
-	views, err := a.Views(ctx, c)
+func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
+	views, err := a.Views(c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +83,7 @@ func Impls(ctx context.Context, c *Case, a *Arena, threads int, eng *flashdec.En
 		list = append(list, im)
 	}
 	short := c.shortened()
-	if views, err = a.Views(ctx, &short); err != nil {
+	if views, err = a.Views(&short); err != nil {
 		return nil, err
 	}
 	for _, im := range []*Impl{directOf(&short, views[:1], threads), plainOf(&short, views[:1], threads)} {
@@ -142,27 +141,16 @@ func (c *Case) query() []float32 {
 // directOf is the direct softmax in float64, some KV heads on each thread.
 func directOf(c *Case, views []kv.View, threads int) *Impl {
 	shape, opt, q := c.Shape(), attn.Options{Window: c.Window}, c.query()
-	size := len(q) / c.KVHeads
-	shape.NumHeads, shape.NumKVHeads = shape.GroupSize(), 1
+	ref := attn.Reference{Out: make([]float64, len(q)), LSE: make([]float64, c.Heads)}
 	return newImpl("direct", c, len(views), func(ctx context.Context, place int) error {
-		failed := make([]error, c.KVHeads)
 		share(c.KVHeads, threads, func(lo, hi int) {
 			for head := lo; head < hi && ctx.Err() == nil; head++ {
-				_, failed[head] = attn.Direct(shape, &opt, 0, q[head*size:][:size], oneHead{views[place].Sequence(0), head})
+				attn.DirectHead(&ref, shape, &opt, 0, head, q, views[place].Sequence(0))
 			}
 		})
-		return errors.Join(append(failed, ctx.Err())...)
+		return ctx.Err()
 	})
 }
-
-// oneHead is one KV head of a sequence, as an [attn.KeyValues] of a single head.
-type oneHead struct {
-	attn.KeyValues
-	head int
-}
-
-func (h oneHead) Key(dst []float32, _, pos int)   { h.KeyValues.Key(dst, h.head, pos) }
-func (h oneHead) Value(dst []float32, _, pos int) { h.KeyValues.Value(dst, h.head, pos) }
 
 // plainOf is the loop of plain.go, some KV heads on each thread.
 func plainOf(c *Case, views []kv.View, threads int) *Impl {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/cuda/build"
 	"github.com/flashdec/flashdec/internal/nv"
@@ -18,6 +17,8 @@ var errClosed = fmt.Errorf("cuda: %w", backend.ErrClosed)
 // Config says how to open a backend. The zero value is the first GPU.
 type Config struct {
 	Device int // ordinal
+
+	image []byte // of kernels, in place of the embedded one
 }
 
 // Backend computes on one GPU. It implements [backend.Backend].
@@ -54,7 +55,7 @@ func Open(c Config) (*Backend, error) {
 	if b.ctx, err = dev.Retain(); err != nil {
 		return nil, err
 	}
-	if err := b.ctx.Do(b.start); err != nil {
+	if err := b.ctx.Do(func() error { return b.start(c.image) }); err != nil {
 		return nil, errors.Join(err, b.ctx.Release())
 	}
 	return b, nil
@@ -94,17 +95,19 @@ func (b *Backend) describe(dev nv.Device) error {
 // tuningFor is the geometry for a limit of shared memory: two blocks of four
 // warps a multiprocessor, or one where a multiprocessor has 100 KB.
 func tuningFor(sharedLimit int) tuning {
-	return tuning{warps: 4, sharedBytes: min(sharedLimit, 96<<10)}
+	return tuning{warps: 4, sharedBytes: min(sharedLimit, 104<<10)}
 }
 
 // start loads the kernels' module and makes the stream.
-func (b *Backend) start() error {
-	image, err := unpack(b.target.File)
-	if err != nil {
-		return err
-	}
-	if b.target.Major == 0 {
-		image = append(image, 0) // PTX is text
+func (b *Backend) start(image []byte) error {
+	var err error
+	if image == nil {
+		if image, err = unpack(b.target.File); err != nil {
+			return err
+		}
+		if b.target.Major == 0 {
+			image = append(image, 0) // PTX is text
+		}
 	}
 	if b.module, err = b.ctx.LoadModule(image); err != nil {
 		return fmt.Errorf("cuda: loading %s: %w", b.target.File, err)
@@ -113,13 +116,15 @@ func (b *Backend) start() error {
 	return err
 }
 
-// Info implements [backend.Backend].
+// Info implements [backend.Backend]. Width is a multiple of eight, as the number of
+// a step's units mostly is: a wave of equal items then leaves few processors idle,
+// where filling all of them would take a second wave (docs/calibration-gpu.md).
 func (b *Backend) Info() backend.Info {
 	return backend.Info{
 		Name:      "cuda",
 		Device:    b.name,
-		Kernel:    b.target.Arch(),
-		Width:     b.multiprocessors,
+		Kernel:    b.target.File,
+		Width:     b.multiprocessors &^ 7,
 		QueryTile: maxRows,
 	}
 }
@@ -160,9 +165,6 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 }
 
 func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
-	if err := checkView(&l.KV); err != nil {
-		return err
-	}
 	k, v := plane(l.KV.K), plane(l.KV.V)
 	s, err := b.newStep(StepConfig{
 		Shape: l.Shape, Options: l.Options, Plan: l.Plan,
@@ -176,6 +178,8 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	if err := errors.Join(
 		put(s, &bufs.K.Data, l.KV.K.Data),
 		put(s, &bufs.V.Data, l.KV.V.Data),
+		put(s, &bufs.K.Scales.Values, l.KV.K.Scales.Values),
+		put(s, &bufs.V.Scales.Values, l.KV.V.Scales.Values),
 		put(s, &bufs.Q, l.Q),
 	); err != nil {
 		return err
@@ -192,29 +196,13 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	return download(b.stream, &bufs, l)
 }
 
-// checkView refuses keys and values that the kernels cannot read.
-func checkView(view *kv.View) error {
-	for _, kind := range []kv.ScaleKind{view.K.Scales.Kind, view.V.Scales.Kind} {
-		if kind != kv.NoScales {
-			return fmt.Errorf("cuda: %w: scales of kind %v are not supported on a GPU, want none", attn.ErrOption, kind)
-		}
-	}
-	return checkTypes(view.K.Type, view.V.Type)
-}
-
-// checkTypes refuses elements that the kernels cannot read.
-func checkTypes(types ...kv.DType) error {
-	for _, t := range types {
-		if t != kv.F32 && t != kv.F16 && t != kv.BF16 {
-			return fmt.Errorf("cuda: %w: elements of type %v are not supported on a GPU, want f32, f16 or bf16", attn.ErrOption, t)
-		}
-	}
-	return nil
-}
-
 // plane is a host plane's types and strides.
 func plane(p kv.Plane) Plane {
-	return Plane{Type: p.Type, PageStride: p.PageStride, HeadStride: p.HeadStride, SlotStride: p.SlotStride}
+	s := &p.Scales
+	return Plane{
+		Type: p.Type, PageStride: p.PageStride, HeadStride: p.HeadStride, SlotStride: p.SlotStride,
+		Scales: Scales{Kind: s.Kind, PageStride: s.PageStride, HeadStride: s.HeadStride, SlotStride: s.SlotStride},
+	}
 }
 
 // results takes device memory for what the launch yields.

@@ -10,10 +10,10 @@ import (
 func TestConformance(t *testing.T) {
 	open(t) // skips without a GPU
 	backendtest.Run(t, func(tb testing.TB) backend.Backend {
-		b, err := Open(Config{})
+		b, err := openImage()
 		if err != nil {
 			tb.Fatal(err)
 		}
 		return b
-	}, backendtest.WithoutQuantised(), backendtest.RunsToTheEnd())
+	}, backendtest.RunsToTheEnd())
 }

@@ -24,11 +24,12 @@ type problem struct {
 	pageSize int
 	layout   kv.Layout
 	dtype    kv.DType
+	kinds    [2]kv.ScaleKind // of K and V
 	splits   int
 }
 
 func (p problem) String() string {
-	return fmt.Sprintf("%v/%v/page=%d/layout=%d/lens=%v/queries=%v/splits=%d", p.shape, p.dtype, p.pageSize, p.layout, p.lens, p.queries, p.splits)
+	return fmt.Sprintf("%v/%v%v/page=%d/layout=%d/lens=%v/queries=%v/splits=%d", p.shape, p.dtype, p.kinds, p.pageSize, p.layout, p.lens, p.queries, p.splits)
 }
 
 // launch builds the step: pages in random order, poison everywhere else.
@@ -51,7 +52,7 @@ func (p problem) launch(t testing.TB, rng *rand.Rand, width int) *backend.Launch
 	l := &backend.Launch{Shape: p.shape, Options: &p.opt, Plan: pl}
 	numPages := pages + 3
 	l.KV = kv.View{
-		K: p.plane(numPages, p.shape.KeyDim), V: p.plane(numPages, p.shape.ValueDim),
+		K: p.plane(rng, numPages, p.shape.KeyDim, p.kinds[0]), V: p.plane(rng, numPages, p.shape.ValueDim, p.kinds[1]),
 		NumKVHeads: p.shape.NumKVHeads, PageSize: p.pageSize, NumPages: numPages,
 	}
 	order := rng.Perm(numPages)
@@ -64,8 +65,8 @@ func (p problem) launch(t testing.TB, rng *rand.Rand, width int) *backend.Launch
 		}
 		for pos := range n {
 			for head := range p.shape.NumKVHeads {
-				fill(&l.KV.K, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
-				fill(&l.KV.V, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
+				p.fill(&l.KV.K, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
+				p.fill(&l.KV.V, rng, int(table.Pages[pos/p.pageSize]), head, pos%p.pageSize)
 			}
 		}
 		table.Pages = append(table.Pages, 2147480000, 2147480000)
@@ -85,25 +86,63 @@ func nan(n int) []float32 {
 	return slices.Repeat([]float32{float32(math.NaN())}, n)
 }
 
-// plane is full of NaN. All bits set is one in each type.
-func (p problem) plane(pages, dim int) kv.Plane {
+// plane is full of NaN, in its codes or in its tokens' scales. All bits set is one
+// in each type but the integers.
+func (p problem) plane(rng *rand.Rand, pages, dim int, kind kv.ScaleKind) kv.Plane {
 	heads := p.shape.NumKVHeads
-	pl := kv.Plane{Type: p.dtype, Dim: dim, PageStride: heads * p.pageSize * dim}
-	pl.HeadStride, pl.SlotStride = p.pageSize*dim, dim
+	row := dim
+	if p.dtype == kv.I4 {
+		row += dim % 2
+	}
+	pl := kv.Plane{Type: p.dtype, Dim: dim, PageStride: heads * p.pageSize * row}
+	pl.HeadStride, pl.SlotStride = p.pageSize*row, row
 	if p.layout == kv.NHD {
-		pl.HeadStride, pl.SlotStride = dim, heads*dim
+		pl.HeadStride, pl.SlotStride = row, heads*row
 	}
 	pl.Data = make([]byte, pages*pl.PageStride*p.dtype.Bits()/8)
 	for i := range pl.Data {
 		pl.Data[i] = 0xff
 	}
+	pl.Scales.Kind = kind
+	switch kind {
+	case kv.TensorScale:
+		pl.Scales.Values = make([]float32, 1)
+	case kv.HeadScale:
+		pl.Scales.Values = make([]float32, heads)
+	case kv.ChannelScale:
+		pl.Scales.Values = make([]float32, heads*dim)
+	case kv.TokenScale:
+		pl.Scales.Values = nan(pages * heads * p.pageSize)
+		pl.Scales.PageStride, pl.Scales.HeadStride, pl.Scales.SlotStride = heads*p.pageSize, p.pageSize, 1
+		return pl
+	}
+	for i := range pl.Scales.Values {
+		pl.Scales.Values[i] = p.scale(rng)
+	}
 	return pl
 }
 
-func fill(p *kv.Plane, rng *rand.Rand, page, head, slot int) {
-	at := page*p.PageStride + head*p.HeadStride + slot*p.SlotStride
-	for i := range p.Dim {
-		store(p, at+i, float32(rng.NormFloat64()))
+// scale takes codes to values near 1 and below, of either sign.
+func (p problem) scale(rng *rand.Rand) float32 {
+	largest := map[kv.DType]float32{kv.F8E4M3: 448, kv.F8E5M2: 57344, kv.I8: 127, kv.I4: 7}[p.dtype]
+	return float32(rng.NormFloat64()) / largest
+}
+
+func (p problem) fill(pl *kv.Plane, rng *rand.Rand, page, head, slot int) {
+	at := page*pl.PageStride + head*pl.HeadStride + slot*pl.SlotStride
+	if pl.Scales.Kind == kv.TokenScale {
+		pl.Scales.Values[pl.Scales.Offset(kv.PageID(page), head, slot)] = p.scale(rng)
+	}
+	for i := range pl.Dim {
+		if !pl.Type.Quantised() {
+			store(pl, at+i, float32(rng.NormFloat64()))
+			continue
+		}
+		code := byte(rng.Uint32())
+		if pl.Type == kv.F8E4M3 && code&0x7f == 0x7f || pl.Type == kv.F8E5M2 && code&0x7f >= 0x7c {
+			code &= 0x8f // no NaN, no infinity
+		}
+		pl.Data[(at+i)*pl.Type.Bits()/8] = code
 	}
 }
 
@@ -139,44 +178,6 @@ func toHalf(x float32) uint16 {
 	return sign | uint16(exp)<<10 | uint16(bits>>13&0x3ff)
 }
 
-func load(p *kv.Plane, i int) float32 {
-	switch p.Type {
-	case kv.F32:
-		return math.Float32frombits(uint32(p.Data[4*i]) | uint32(p.Data[4*i+1])<<8 | uint32(p.Data[4*i+2])<<16 | uint32(p.Data[4*i+3])<<24)
-	case kv.BF16:
-		return math.Float32frombits(uint32(p.Data[2*i])<<16 | uint32(p.Data[2*i+1])<<24)
-	}
-	h := uint32(p.Data[2*i]) | uint32(p.Data[2*i+1])<<8
-	exp, frac := h>>10&31, h&0x3ff
-	sign := h >> 15 << 31
-	switch {
-	case exp == 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	case exp == 0:
-		return float32(frac) / (1 << 24)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
-
-// cached is one sequence of a view, for attn.Direct.
-type cached struct {
-	v   *kv.View
-	seq int
-}
-
-func (c cached) Len() int { return c.v.Seqs[c.seq].Len }
-
-func (c cached) Key(dst []float32, head, pos int)   { c.row(&c.v.K, dst, head, pos) }
-func (c cached) Value(dst []float32, head, pos int) { c.row(&c.v.V, dst, head, pos) }
-
-func (c cached) row(p *kv.Plane, dst []float32, head, pos int) {
-	page := int(c.v.Seqs[c.seq].Pages[pos/c.v.PageSize])
-	at := page*p.PageStride + head*p.HeadStride + pos%c.v.PageSize*p.SlotStride
-	for i := range dst {
-		dst[i] = load(p, at+i)
-	}
-}
-
 // compare holds a launch's results against the direct softmax. NaN and infinity
 // must stand where they stand there.
 func compare(t *testing.T, l *backend.Launch, tolerance float64) {
@@ -186,7 +187,7 @@ func compare(t *testing.T, l *backend.Launch, tolerance float64) {
 	for i := range l.KV.Seqs {
 		n := l.Plan.Config.Seqs[i].NumQueries
 		size := n * l.Shape.NumHeads * l.Shape.KeyDim
-		ref, err := attn.Direct(l.Shape, l.Options, i, l.Q[q:q+size], cached{&l.KV, i})
+		ref, err := attn.Direct(l.Shape, l.Options, i, l.Q[q:q+size], l.KV.Sequence(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +220,9 @@ func same(got, want, tolerance float64) bool {
 // tolerances of outputs of values near 1, above what the kernels' arithmetic
 // gives: high and low parts keep 16 bits of q and of the weights in bf16, 22 in
 // f16. Biased scores reach 100, where float32 keeps 4e-6.
-var tolerances = map[kv.DType]float64{kv.F32: 2e-5, kv.F16: 2e-5, kv.BF16: 1e-4}
+var tolerances = map[kv.DType]float64{
+	kv.F32: 2e-5, kv.F16: 2e-5, kv.BF16: 1e-4, kv.F8E4M3: 2e-5, kv.F8E5M2: 2e-5, kv.I8: 2e-5, kv.I4: 2e-5,
+}
 
 // sinksFor and slopesFor are one value a head.
 func perHead(rng *rand.Rand, heads int, scale float64) []float32 {
@@ -237,7 +240,10 @@ func randomProblem(rng *rand.Rand) problem {
 		shape:    attn.Shape{NumKVHeads: heads, NumHeads: heads * pick(1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 20)},
 		pageSize: pick(1, 5, 8, 16, 16, 64, 128, 256),
 		layout:   kv.Layout(rng.IntN(2)),
-		dtype:    kv.DType(rng.IntN(3)),
+		dtype:    []kv.DType{kv.F32, kv.F16, kv.BF16, kv.F8E4M3, kv.F8E4M3, kv.I8, kv.I8, kv.F8E5M2, kv.I4}[rng.IntN(9)],
+	}
+	if p.dtype.Quantised() {
+		p.kinds = [2]kv.ScaleKind{kv.ScaleKind(1 + rng.IntN(4)), kv.ScaleKind(1 + rng.IntN(3))}
 	}
 	p.shape.KeyDim = pick(32, 33, 40, 64, 64, 72, 80, 96, 111, 112, 128, 128, 128, 128, 160, 192, 256)
 	p.shape.ValueDim = p.shape.KeyDim

@@ -33,36 +33,44 @@ func unpack(name string) ([]byte, error) {
 const (
 	rowsPerSet    = 8  // kRows
 	maxRows       = 16 // kMaxRows
-	minWarps      = 2  // kMaxRows·kWarps threads set up a block
-	tileKeys      = 16 // kTile
+	minWarps      = 2
+	maxTile       = 32 // Sizes::kTile, at most
 	maxStages     = 7  // copy_wait
 	generalBlock  = 128
+	tablePad      = 8    // tables of m and l have room for a multiple of it
 	maxGeneralDim = 8192 // two rows of o fit in any GPU's shared memory
 )
 
-// variant is one kernel: tensor cores for 16-bit elements of dims up to the
-// given, or the general one.
+// variant is one kernel: tensor cores for elements of 16 or 8 bits and dims up to
+// the given, or the general one.
 type variant struct {
 	name     string
+	bytes    int // of an element
 	keyDim   int // padded; 0 in the general kernel
 	valueDim int
-	rows     int // query rows a block takes
+	rows     int  // query rows a block takes
+	alone    bool // a block has a multiprocessor to itself
 }
 
 var generalVariant = variant{name: "general", rows: rowsPerSet}
 
-// paddedDims are the instantiations of kernels/decode.cu, smallest first, and
-// the most rows each comes with.
-var paddedDims = []struct{ key, value, rows int }{
-	{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8},
+// padded is an instantiation of kernels/decode.cu, and the most rows it comes with.
+type padded struct{ key, value, rows int }
+
+// paddedDims are the instantiations for each element type, smallest first.
+var paddedDims = map[kv.DType][]padded{
+	kv.F16:    {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
+	kv.BF16:   {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
+	kv.F8E4M3: {{64, 64, 16}, {128, 128, 16}, {256, 256, 8}},
+	kv.I8:     {{64, 64, 16}, {128, 128, 16}, {256, 256, 8}},
 }
 
 // choose returns the kernel for a step: rows is the most query rows of an item.
 func choose(k, v Plane, keyDim, valueDim, rows int) variant {
-	if k.Type != v.Type || !tensorCores(k, keyDim) || !tensorCores(v, valueDim) {
+	if k.Type != v.Type || !k.inChunks(keyDim) || !v.inChunks(valueDim) {
 		return generalVariant
 	}
-	for _, d := range paddedDims {
+	for _, d := range paddedDims[k.Type] {
 		if keyDim > d.key || valueDim > d.value {
 			continue
 		}
@@ -72,21 +80,31 @@ func choose(k, v Plane, keyDim, valueDim, rows int) variant {
 		}
 		return variant{
 			name:   fmt.Sprintf("decode_%s_%d_%d_%d", k.Type, d.key, d.value, set),
+			bytes:  k.Type.Bits() / 8,
 			keyDim: d.key, valueDim: d.value, rows: set * rowsPerSet,
 		}
 	}
 	return generalVariant
 }
 
-// tensorCores reports whether a plane's rows can be copied 16 bytes at a time.
-func tensorCores(p Plane, dim int) bool {
-	const chunk = 8 // elements of 16 bytes
-	return (p.Type == kv.F16 || p.Type == kv.BF16) && dim%chunk == 0 && p.Data%16 == 0 &&
-		p.PageStride%chunk == 0 && p.HeadStride%chunk == 0 && p.SlotStride%chunk == 0
+// chunkBytes is what is copied at a time.
+const chunkBytes = 16
+
+// inChunks reports whether a plane's rows can be copied by chunks.
+func (p Plane) inChunks(dim int) bool {
+	elements := chunkBytes * 8 / p.Type.Bits()
+	return p.Data%chunkBytes == 0 && (dim|p.PageStride|p.HeadStride|p.SlotStride)%elements == 0
 }
 
-// tileBytes is a ring entry of one warp.
-func (v variant) tileBytes() int { return tileKeys * 2 * (v.keyDim + v.valueDim) }
+// tileBytes is a ring entry of one warp (Sizes::kTileBytes): keys, values, and the
+// scales of codes.
+func (v variant) tileBytes() int {
+	bytes := maxTile * (v.keyDim + v.valueDim)
+	if v.bytes == 1 {
+		bytes += 2 * maxTile * 4
+	}
+	return bytes
+}
 
 // queryBytes is what q takes in shared memory (Sizes::kQBytes).
 func (v variant) queryBytes() int {
@@ -121,8 +139,12 @@ func (b *Backend) geometry(v variant) (warps, stages int) {
 	fit := func(bytes int) int {
 		return min(maxStages, (bytes-v.queryBytes())/(warps*v.tileBytes()))
 	}
-	warps = b.tuning.warps
-	if stages = fit(b.tuning.sharedBytes); stages >= 3 {
+	t := b.tuning
+	if v.alone {
+		t = tuning{warps: 2 * t.warps, sharedBytes: b.sharedLimit}
+	}
+	warps = t.warps
+	if stages = fit(t.sharedBytes); stages >= 3 {
 		return warps, stages
 	}
 	for stages = fit(b.sharedLimit); stages < 2 && warps > minWarps; stages = fit(b.sharedLimit) {
@@ -147,12 +169,19 @@ func (v variant) stride(valueDim int) int {
 // needs room for two of them and for their m and l.
 func (v variant) sharedFor(warps, stages, valueDim int) int {
 	ld := v.stride(valueDim)
-	merge := 4 * (v.rows*(2*ld+10) + 16)
+	merge := 4 * (v.rows*(2*(ld+2)+2*tablePad) + 16)
 	if v.keyDim == 0 {
 		return max(generalShared, merge)
 	}
 	states := 4 * warps * v.rows * ld
 	return v.queryBytes() + max(warps*stages*v.tileBytes(), states, merge)
+}
+
+// statesThatFit is how many partial states of that many rows a merge takes at once,
+// with their tables of m and l (place_tables of kernels/finish.cuh).
+func (v variant) statesThatFit(floats, rows, valueDim int) int {
+	rows = max(rows, 1)
+	return (floats - 2*rows*(tablePad-1)) / (rows * (v.stride(valueDim) + 2))
 }
 
 // kernel loads a variant once.
@@ -185,7 +214,8 @@ func (b *Backend) load(k *kernel) error {
 	if k.fn, err = b.module.Function(k.name); err != nil {
 		return err
 	}
-	if err = k.fn.SetAttribute(nv.MaxDynamicShared, k.shared); err != nil {
+	// Variants of one function differ in what they use.
+	if err = k.fn.SetAttribute(nv.MaxDynamicShared, b.sharedLimit); err != nil {
 		return err
 	}
 	blocks, err := k.fn.Occupancy(k.warps*32, k.shared)

@@ -34,9 +34,9 @@ func layOut(c StepConfig, tables []tableStart, rows int) layout {
 		u := &p.Units[it.Unit]
 		w := unitWork(c, tables, u)
 		w.begin, w.end, w.counter = int32(it.Begin), int32(it.End), int32(first[it.Unit])
-		// Blocks begin to fetch at a multiple of tileKeys, which must lie in the page.
+		// Blocks begin to fetch at a multiple of their tile, which must lie in the page.
 		page := it.Begin / c.PageSize
-		if page == (it.End-1)/c.PageSize && (page == 0 || c.PageSize%tileKeys == 0) {
+		if page == (it.End-1)/c.PageSize && (page == 0 || c.PageSize%maxTile == 0) {
 			w.page = int32(c.Seqs[u.Seq].Pages[page])
 		}
 		if u.NumSplits > 1 {

@@ -9,6 +9,13 @@ type planeParams struct {
 	pageStride, headStride, slotStride int64 // bytes
 }
 
+type scaleParams struct {
+	values                             nv.Pointer
+	pageStride, headStride, slotStride int64 // floats
+	kind                               int32
+	_                                  int32
+}
+
 type work struct {
 	partial    int64
 	head       int32
@@ -41,6 +48,8 @@ type regularParams struct {
 
 type params struct {
 	k, v        planeParams
+	kScales     scaleParams
+	vScales     scaleParams
 	q           nv.Pointer // [queries, numHeads, keyDim] float32
 	works       nv.Pointer
 	pages       nv.Pointer
@@ -56,6 +65,7 @@ type params struct {
 	sinks       nv.Pointer
 	mask        nv.Pointer
 	maskKeys    int64
+	trace       nv.Pointer
 	groupMagic  uint64
 	pageMagic   uint64
 	regular     regularParams
@@ -72,6 +82,11 @@ type params struct {
 	kType       int32
 	vType       int32
 	mergeFloats int32
+	most        int32
 	band        int32
 	maxBands    int32
+	keyChunks   int32
+	valueChunks int32
+	bandMagic   uint32
+	_           int32
 }

@@ -17,11 +17,13 @@ func TestParamsLayout(t *testing.T) {
 		{"work.head", unsafe.Offsetof(work{}.head), 8},
 		{"work.page", unsafe.Offsetof(work{}.page), 64},
 		{"regularParams", unsafe.Sizeof(regularParams{}), 48},
-		{"params.q", unsafe.Offsetof(params{}.q), 64},
-		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 176},
-		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 248},
-		{"params.scale", unsafe.Offsetof(params{}.scale), 276},
-		{"params", unsafe.Sizeof(params{}), 312},
+		{"scaleParams", unsafe.Sizeof(scaleParams{}), 40},
+		{"scaleParams.kind", unsafe.Offsetof(scaleParams{}.kind), 32},
+		{"params.q", unsafe.Offsetof(params{}.q), 144},
+		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 256},
+		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 336},
+		{"params.scale", unsafe.Offsetof(params{}.scale), 364},
+		{"params", unsafe.Sizeof(params{}), 416},
 	} {
 		if f.got != f.want {
 			t.Errorf("%s is at or of %d bytes, want %d", f.name, f.got, f.want)

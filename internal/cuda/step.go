@@ -21,6 +21,16 @@ type Plane struct {
 	PageStride int
 	HeadStride int
 	SlotStride int
+	Scales     Scales
+}
+
+// Scales are [kv.Scales] in device memory.
+type Scales struct {
+	Kind       kv.ScaleKind
+	Values     nv.Pointer // float32
+	PageStride int        // of tokens' scales, like the next two
+	HeadStride int
+	SlotStride int
 }
 
 // Buffers is the device memory of one launch.
@@ -61,9 +71,6 @@ func (b *Backend) NewStep(c StepConfig) (*Step, error) {
 	if b.closed {
 		return nil, errClosed
 	}
-	if err := checkTypes(c.K.Type, c.V.Type); err != nil {
-		return nil, err
-	}
 	var s *Step
 	err := b.ctx.Do(func() (err error) {
 		s, err = b.newStep(c)
@@ -77,19 +84,24 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 	for _, u := range c.Plan.Units {
 		rows = max(rows, u.NumQueries*c.Shape.GroupSize())
 	}
-	k, err := b.kernel(choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows), c.Shape.ValueDim)
+	v := choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows)
+	// Widening codes takes twice the warps to keep up with memory: in two blocks a
+	// multiprocessor, or in one where there are no more.
+	v.alone = v.bytes == 1 && len(c.Plan.Items)*tiles(rows, v.rows) <= b.multiprocessors
+	k, err := b.kernel(v, c.Shape.ValueDim)
 	if err != nil {
 		return nil, err
 	}
 	s := &Step{b: b, kernel: k}
-	if err := s.prepare(c); err != nil {
+	if err := s.prepare(c, rows); err != nil {
 		return nil, errors.Join(err, s.free())
 	}
 	return s, nil
 }
 
-// prepare fills the parameters and the device memory that they point to.
-func (s *Step) prepare(c StepConfig) error {
+// prepare fills the parameters and the device memory that they point to. rows is
+// the most query rows of an item.
+func (s *Step) prepare(c StepConfig, rows int) error {
 	if err := checkLengths(c.Seqs); err != nil {
 		return err
 	}
@@ -107,7 +119,8 @@ func (s *Step) prepare(c StepConfig) error {
 		stages:   int32(s.kernel.stages),
 	}
 	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
-	s.params.mergeFloats = int32((s.kernel.shared - s.kernel.queryBytes()) / 4)
+	s.params.mergeFloats = int32((s.kernel.shared-s.kernel.queryBytes())/4) &^ 3
+	s.params.most = int32(s.kernel.statesThatFit(int(s.params.mergeFloats), min(rows, s.kernel.rows), c.Shape.ValueDim))
 	pages, tables := pageTables(c)
 	l := layOut(c, tables, s.kernel.rows)
 	l.regularise(c)
@@ -203,6 +216,7 @@ func (s *Step) bands(p *plan.Plan) {
 		s.params.maxBands = int32(tiles(most, band))
 	}
 	s.params.band = int32(band)
+	s.params.bandMagic = math.MaxUint32/uint32(band) + 1
 }
 
 func int32Of(b bool) int32 {
@@ -245,7 +259,9 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 	}
 	p := s.params
 	p.k, p.v = bufs.K.params(), bufs.V.params()
+	p.kScales, p.vScales = bufs.K.Scales.params(), bufs.V.Scales.params()
 	p.kType, p.vType = int32(bufs.K.Type), int32(bufs.V.Type)
+	p.keyChunks, p.valueChunks = bufs.K.chunks(p.keyDim), bufs.V.chunks(p.valueDim)
 	p.q, p.out, p.lse, p.stateM, p.stateL = bufs.Q, bufs.Out, bufs.LSE, bufs.StateM, bufs.StateL
 	geometry := nv.Launch{
 		Grid:        s.grid,
@@ -256,12 +272,25 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 }
 
 func (p Plane) params() planeParams {
-	bytes := int64(p.Type.Bits() / 8)
+	bits := int64(p.Type.Bits()) // strides of less than a byte's elements are even
 	return planeParams{
 		data:       p.Data,
-		pageStride: int64(p.PageStride) * bytes,
-		headStride: int64(p.HeadStride) * bytes,
-		slotStride: int64(p.SlotStride) * bytes,
+		pageStride: int64(p.PageStride) * bits / 8,
+		headStride: int64(p.HeadStride) * bits / 8,
+		slotStride: int64(p.SlotStride) * bits / 8,
+	}
+}
+
+// chunks is how many copies of 16 bytes a row takes.
+func (p Plane) chunks(dim int32) int32 { return dim * int32(p.Type.Bits()) / (8 * chunkBytes) }
+
+func (s Scales) params() scaleParams {
+	return scaleParams{
+		values:     s.Values,
+		pageStride: int64(s.PageStride),
+		headStride: int64(s.HeadStride),
+		slotStride: int64(s.SlotStride),
+		kind:       int32(s.Kind),
 	}
 }
 

@@ -1,18 +1,11 @@
-//go:build !linux || !(amd64 || arm64)
+//go:build !linux
 
 package nv
 
-import (
-	"fmt"
-	"runtime"
-)
+import "errors"
 
-func dlopen(string) (uintptr, error) {
-	return 0, fmt.Errorf("this is %s/%s, and GPUs are used on linux/amd64 and linux/arm64 alone", runtime.GOOS, runtime.GOARCH)
-}
+var errNotLinux = errors.New("CUDA is used on Linux only")
 
-// Nothing is reached without a library.
+func dlopen(string) (uintptr, error) { return 0, errNotLinux }
 
-func dlsym(uintptr, string) (uintptr, error) { panic("nv: no library") }
-
-func callC(uintptr, ...uintptr) Result { panic("nv: no library") }
+func dlsym(uintptr, string) (uintptr, error) { return 0, errNotLinux }

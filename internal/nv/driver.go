@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"unsafe"
+
+	"github.com/ebitengine/purego"
 )
 
 // ErrNoGPU is wrapped by the errors of a machine without a usable GPU.
@@ -27,7 +29,7 @@ var Open = sync.OnceValues(func() (*Driver, error) { return load(library) })
 func load(path string) (*Driver, error) {
 	handle, err := dlopen(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoGPU, err)
+		return nil, fmt.Errorf("%w: %s not found", ErrNoGPU, path)
 	}
 	d := new(Driver)
 	for i, name := range names {
@@ -47,7 +49,8 @@ func load(path string) (*Driver, error) {
 //
 //go:uintptrescapes
 func (d *Driver) call(f funcID, args ...uintptr) error {
-	if code := callC(d.fn[f], args...); code != success {
+	r, _, _ := purego.SyscallN(d.fn[f], args...)
+	if code := Result(uint32(r)); code != success {
 		return d.failure(f, code)
 	}
 	return nil

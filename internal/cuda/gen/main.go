@@ -1,5 +1,8 @@
 // Command gen compiles kernels/decode.cu for every architecture and packs the
 // results, with the sources' hash, into kernels.zip. It runs in internal/cuda.
+//
+//	gen -print       prints the compiler's command lines, to run elsewhere
+//	gen -images DIR  packs what they made
 package main
 
 import (
@@ -7,12 +10,14 @@ import (
 	"bytes"
 	"compress/flate"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/flashdec/flashdec/internal/cuda/build"
 )
@@ -26,22 +31,40 @@ func main() {
 }
 
 func run() error {
+	images := flag.String("images", "", "folder of images that were compiled elsewhere")
+	printOnly := flag.Bool("print", false, "print the command lines that make the images")
+	flag.Parse()
+	if *printOnly {
+		for _, t := range build.Targets {
+			fmt.Println("nvcc", strings.Join(arguments(".", t), " "))
+		}
+		return nil
+	}
 	hash, err := build.HashSources(os.DirFS("kernels"))
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "kernels")
+	temp, err := os.MkdirTemp("", "kernels")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(temp)
+	dir := temp
 	var packed bytes.Buffer
 	w := zip.NewWriter(&packed)
 	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(out, flate.BestCompression)
 	})
 	for _, t := range build.Targets {
-		image, err := compile(dir, t)
+		if *images == "" {
+			err = compile(dir, t)
+		} else {
+			dir = *images
+		}
+		if err != nil {
+			return err
+		}
+		image, err := os.ReadFile(filepath.Join(dir, t.File))
 		if err != nil {
 			return err
 		}
@@ -69,17 +92,21 @@ func add(w *zip.Writer, name string, data []byte) error {
 }
 
 // compile builds one target, one job at a time.
-func compile(dir string, t build.Target) ([]byte, error) {
+func compile(dir string, t build.Target) error {
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
-		return nil, errors.New("nvcc 13.0 is not on the PATH; see doc.go")
+		return errors.New("nvcc 13.0 is not on the PATH; see doc.go")
 	}
-	out := filepath.Join(dir, t.File)
-	args := append([]string{"-std=c++17", "-O3", "-o", out}, t.Flags...)
-	cmd := exec.Command(nvcc, append(args, "kernels/decode.cu")...)
+	cmd := exec.Command(nvcc, arguments(dir, t)...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.File, err)
+		return fmt.Errorf("%s: %w", t.File, err)
 	}
-	return os.ReadFile(out)
+	return nil
+}
+
+// arguments are nvcc's, in internal/cuda, for an image in dir.
+func arguments(dir string, t build.Target) []string {
+	args := append([]string{"-std=c++17", "-O3", "-o", filepath.Join(dir, t.File)}, t.Flags...)
+	return append(args, "kernels/decode.cu")
 }

@@ -6,7 +6,7 @@
 using namespace flashdec;
 
 #define DECODE(name, type, k, v, sets)                                                        \
-  extern "C" __global__ void __launch_bounds__(128, 2)                                        \
+  extern "C" __global__ void __launch_bounds__(256)                                           \
       decode_##name##_##k##_##v##_##sets(const __grid_constant__ Params p) {                  \
     decode_work<type, k, v, sets>(p);                                                         \
   }
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant_
   __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
   const Work w = work_of(p);
   States s{1, m, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, true, kept_m, kept_l};
-  if (threadIdx.x < kMaxRows * kWarps) m[threadIdx.x] = -CUDART_INF_F;
+  for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) m[i] = -CUDART_INF_F;
   __syncthreads();
   general_work(p, w, s);
   finish<1, 0>(p, w, s, s.o);
@@ -26,12 +26,21 @@ extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant_
 extern "C" __global__ void __launch_bounds__(512) read_floor(const __grid_constant__ FloorParams p) { read_all(p); }
 
 #define DIMS(name, type)          \
-  DECODE(name, type, 64, 64, 1)   \
-  DECODE(name, type, 64, 64, 2)   \
+  DECODE(name, type, 64, 64, 1) \
+  DECODE(name, type, 64, 64, 2) \
   DECODE(name, type, 128, 128, 1) \
   DECODE(name, type, 128, 128, 2) \
   DECODE(name, type, 192, 128, 1) \
-  DECODE(name, type, 256, 256, 1)
+  DECODE(name, type, 256, 256, 1) 
+
+#define CODE_DIMS(name, type)     \
+  DECODE(name, type, 64, 64, 1) \
+  DECODE(name, type, 64, 64, 2) \
+  DECODE(name, type, 128, 128, 1) \
+  DECODE(name, type, 128, 128, 2) \
+  DECODE(name, type, 256, 256, 1) 
 
 DIMS(bf16, __nv_bfloat16)
 DIMS(f16, __half)
+CODE_DIMS(e4m3, E4M3)
+CODE_DIMS(int8, Int8)

@@ -1,145 +1,73 @@
-// One block's work on the tensor cores, for bf16 and f16 keys and values.
+// One block's work on the tensor cores, for bf16, f16, e4m3 and int8 keys and values.
 //
-// A warp walks its own tiles of 16 keys: warp i takes tiles i, i + warps, … of
-// the block's keys, through a ring of tiles in shared memory that it fills
+// A warp walks its own tiles of 16 keys, or 32 of one byte an element: warp i
+// takes tiles i, i + warps, … of the block's keys, through a ring of tiles in shared memory that it fills
 // itself, so the main loop has no block-wide barrier. Scores and averages are
 // m16n8k16 products. Eight query rows fill the sixteen rows of a product: each
 // number is the sum of a high and a low 16-bit part, high parts in rows 0 to 7,
 // low parts in rows 8 to 15. Thread (g, t) = (lane / 4, lane mod 4) holds rows g
 // and g + 8 of a result, so their sum costs one addition, and q and the weights
-// keep 16 (bf16) or 22 (f16) bits at no further product.
+// keep 16 (bf16) or 22 (f16 and codes) bits at no further product.
+//
+// Scales come in beside the codes: of keys that tokens share, into q and its unit;
+// a token's own, into its score; of values that tokens share, into o when the walk
+// ends; a token's own, into its weight once l has it.
 //
 // Hidden keys get weight 0 here. 0 times NaN or infinity would be NaN: a block
 // whose sums are not finite is computed again by general_work, which skips them.
 #pragma once
+#include "element.cuh"
 #include "general.cuh"
 
 namespace flashdec {
 
-constexpr int kTile = 16;      // keys a warp takes at once
-constexpr int kRows = 8;       // query rows a product
+template <class T>
+using Product = Half<typename Operand<T>::Type>;
 
-// The sizes that key dim K, value dim V (both up to the given, a multiple of 8)
-// and kSets sets of 8 query rows bring with them.
-template <int K, int V, int kSets>
-struct Sizes {
-  static constexpr int kKeyBytes = K * 2, kValueBytes = V * 2;
-  static constexpr int kTileBytes = kTile * (kKeyBytes + kValueBytes);
-  static constexpr int kSteps = K / 16;                    // products a score
-  static constexpr bool kQInRegisters = kSteps * kSets <= 8;
-  static constexpr int kQBytes = kQInRegisters ? 0 : kSets * kSteps * 32 * 16;
-  static constexpr int kLd = V + 8;                        // of a state's o, in floats: no bank conflicts
+// A row of q as a thread needs it: two pairs of dims a step, from memory.
+template <int kSteps>
+struct Query {
+  float2 x[kSteps][2];
 };
 
-// Chunk c (16 bytes) of row r lies at chunk c ^ (r mod 8): ldmatrix reads eight
-// rows' chunks without a bank conflict.
-template <int kRowBytes>
-__device__ __forceinline__ uint32_t chunk_at(int row, int chunk) {
-  return row * kRowBytes + ((chunk ^ (row & 7)) << 4);
-}
-
-// A warp's walk over its tiles of 16 keys, which begin at multiples of 16.
-struct Walk {
-  int key;             // first key of the next tile to fetch
-  int step;            // keys from one of the warp's tiles to the next
-  bool one_page;       // no tile crosses a border of pages
-  int64_t page;        // of the next tile; of this lane's row where tiles may cross
-  const char *k, *v;   // this KV head
-  uint64_t policy;     // of L2
-};
-
-// The page of the tile's first key, or of this lane's key of the tile.
-__device__ __forceinline__ int64_t page_for(const Params &p, const Work &w, const Walk &walk, int key) {
-  if (w.page >= 0) return w.page;
-  int slot, mine = walk.one_page ? key : key + threadIdx.x % kTile;
-  return mine < w.end && key < w.end ? p.pages[w.page_table + page_of(p, max(mine, w.begin), slot)] : 0;
-}
-
-// 16 adjacent rows of one plane; chunks from `chunks` on become zeros, unread.
-template <int kRowBytes>
-__device__ __forceinline__ void copy_tile(uint32_t dst, const char *first_row, int64_t row_stride, int chunks, uint64_t policy) {
-  constexpr int kChunks = kRowBytes / 16;
-  int lane = threadIdx.x % 32;
-  if constexpr (32 % kChunks == 0) {
-    constexpr int kStep = 32 / kChunks;  // rows at once
-    int row = lane / kChunks, chunk = lane % kChunks;
-    bool read = chunk < chunks;
-    const char *src = first_row + row * row_stride + (read ? chunk * 16 : 0);
+// Starts the loads; they must be on their way before those of keys and values,
+// behind which they would wait. q is null for a row of zeros.
+template <class T, int kSteps>
+__device__ __forceinline__ void load_q(Query<kSteps> &q, const float *from, int dim) {
 #pragma unroll
-    for (int i = 0; i < kTile / kStep; i++) {
-      copy16(dst + chunk_at<kRowBytes>(row + i * kStep, chunk), src, read, policy);
-      src += kStep * row_stride;
-    }
-  } else {
+  for (int i = 0; i < kSteps * 2; i++) {
+    int d = i / 2 * 16 + query_dim<T>() + i % 2 * kQueryPair<T>;
+    q.x[i / 2][i % 2] = load_pair(from + d, from && d < dim);
+  }
+}
+
+// Multiply by the channels' scales.
+template <class T, int kSteps>
+__device__ __forceinline__ void scale_q(Query<kSteps> &q, const float *scales, int dim) {
 #pragma unroll
-    for (int i = 0; i < kTile * kChunks / 32; i++) {
-      int row = (i * 32 + lane) / kChunks, chunk = (i * 32 + lane) % kChunks;
-      bool read = chunk < chunks;
-      copy16(dst + chunk_at<kRowBytes>(row, chunk), first_row + row * row_stride + (read ? chunk * 16 : 0), read, policy);
-    }
+  for (int i = 0; i < kSteps * 2; i++) {
+    int d = i / 2 * 16 + query_dim<T>() + i % 2 * kQueryPair<T>;
+    float2 s = load_pair(scales + d, d < dim);
+    q.x[i / 2][i % 2].x *= finite_scale(s.x), q.x[i / 2][i % 2].y *= finite_scale(s.y);
   }
 }
 
-// The rows [lo, hi) of a tile, and their first `chunks` chunks; the rest becomes
-// zeros, unread. Lane i of 0 to 15 gives the address of row i.
-template <int kRowBytes>
-__device__ __forceinline__ void copy_rows(uint32_t dst, const char *row_address, int lo, int hi, int chunks, uint64_t policy) {
-  constexpr int kChunks = kRowBytes / 16;
-#pragma unroll 1
-  for (int i = 0; i < kTile * kChunks / 32; i++) {
-    int at = i * 32 + threadIdx.x % 32;
-    int row = at / kChunks, chunk = at % kChunks;
-    auto src = reinterpret_cast<const char *>(__shfl_sync(~0u, reinterpret_cast<unsigned long long>(row_address), row));
-    bool read = row >= lo && row < hi && chunk < chunks;
-    copy16(dst + chunk_at<kRowBytes>(row, chunk), read ? src + chunk * 16 : row_address, read, policy);
-  }
-}
-
-template <class S>
-__device__ __forceinline__ void fetch(const Params &p, const Work &w, Walk &walk, uint32_t dst) {
-  if (walk.key < w.end) {
-    int64_t page = walk.page;
-    int first = walk.key, mine = threadIdx.x % kTile, slot;
-    walk.key += walk.step;
-    walk.page = page_for(p, w, walk, walk.key);
-    page_of(p, walk.one_page ? first : first + mine, slot);
-    const char *k = walk.k + page * p.k.page_stride + slot * p.k.slot_stride;
-    const char *v = walk.v + page * p.v.page_stride + slot * p.v.slot_stride;
-    uint32_t v_dst = dst + kTile * S::kKeyBytes;
-    if (walk.one_page && first >= w.begin && first + kTile <= w.end) {
-      copy_tile<S::kKeyBytes>(dst, k, p.k.slot_stride, p.key_dim / 8, walk.policy);
-      copy_tile<S::kValueBytes>(v_dst, v, p.v.slot_stride, p.value_dim / 8, walk.policy);
-    } else {
-      if (walk.one_page) k += mine * p.k.slot_stride, v += mine * p.v.slot_stride;
-      copy_rows<S::kKeyBytes>(dst, k, w.begin - first, w.end - first, p.key_dim / 8, walk.policy);
-      copy_rows<S::kValueBytes>(v_dst, v, w.begin - first, w.end - first, p.value_dim / 8, walk.policy);
-    }
-  }
-  copy_commit();
-}
-
-// One product step of q: a[0], a[2] are the high parts of row g at dims 2t.. and
-// 8 + 2t.. of the step, a[1], a[3] the low parts.
+// One product step of q: a[0], a[2] are the high parts of row g at the step's pairs
+// of dims, a[1], a[3] the low parts.
 template <class T>
-__device__ __forceinline__ void load_q(uint32_t (&a)[4], const float *q, int step, int dim, float by) {
-  int d = step * 16 + threadIdx.x % 4 * 2;
-  float2 x = make_float2(0, 0), y = make_float2(0, 0);
-  if (q && d < dim) x = *reinterpret_cast<const float2 *>(q + d);
-  if (q && d + 8 < dim) y = *reinterpret_cast<const float2 *>(q + d + 8);
-  Half<T>::split(x.x * by, x.y * by, a[0], a[1]);
-  Half<T>::split(y.x * by, y.y * by, a[2], a[3]);
+__device__ __forceinline__ void split_q(uint32_t (&a)[4], const float2 (&x)[2], float by) {
+  Product<T>::split(x[0].x * by, x[0].y * by, a[0], a[1]);
+  Product<T>::split(x[1].x * by, x[1].y * by, a[2], a[3]);
 }
 
-// The power of two that brings a row of q near 2^13 where the type's exponent is
-// narrow, else 1; and its inverse.
-template <class T>
-__device__ __forceinline__ float q_exponent(const float *q, int dim) {
-  if constexpr (!Half<T>::kNarrow) return 1.0f;
+// The power of two that brings a row of q near 2^13 where the operand's exponent
+// is narrow, else 1.
+template <class T, int kSteps>
+__device__ __forceinline__ float q_exponent(const Query<kSteps> &q) {
+  if constexpr (!Product<T>::kNarrow) return 1.0f;
   float largest = 0.0f;
-  for (int d = threadIdx.x % 4 * 4; q && d < dim; d += 16) {
-    float4 x = *reinterpret_cast<const float4 *>(q + d);
-    largest = fmaxf(largest, fmaxf(fmaxf(fabsf(x.x), fabsf(x.y)), fmaxf(fabsf(x.z), fabsf(x.w))));
-  }
+#pragma unroll
+  for (int i = 0; i < kSteps * 2; i++) largest = fmaxf(largest, fmaxf(fabsf(q.x[i / 2][i % 2].x), fabsf(q.x[i / 2][i % 2].y)));
   largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
   largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
   int e = (__float_as_int(largest) >> 23) - 127;
@@ -147,37 +75,43 @@ __device__ __forceinline__ float q_exponent(const float *q, int dim) {
   return __int_as_float((e + 127) << 23);
 }
 
+// The largest unit: weights times scales beyond it overflow, as the values do.
+constexpr int kMaxUnit = 252;
+
 // What a warp carries from tile to tile, per set of rows: thread (g, t) has row
 // g's m and its own part of l.
 template <int V, int kSets>
 struct WarpState {
   float m[kSets], l[kSets];
-  float o[kSets][V / 8][4];  // [value dims 8i + 2t, + 1; rows g, g + 8], numerators
+  float o[kSets][V / 8][4];  // numerators: columns 2t, 2t + 1 of tile i, rows g and g + 8
+  int unit;                  // of o where values' tokens have scales: 2^(unit − 126)
 };
 
-// Scores of the tile: s[set][keys 8i + 2t, + 1] = q·k, unscaled.
+// Scores of a part of the tile: s[set][keys 8i + 2t, + 1] = q·k, unscaled.
 template <class T, class S, int kSets>
-__device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t tile, const uint32_t (*q)[4], const uint4 *shared_q) {
+__device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
   int lane = threadIdx.x % 32;
-  int key = (lane / 16) * 8 + lane % 8, half = lane / 8 % 2;
-  constexpr int kChains = S::kSteps % 2 == 0 ? 2 : 1;  // independent sums hide the latency
-  float c[kChains][kSets][2][4] = {};
+  float c[2][kSets][2][4] = {};  // two independent sums hide the latency
 #pragma unroll
-  for (int step = 0; step < S::kSteps; step++) {
-    uint32_t b[4];
-    load_matrix4(b, tile + chunk_at<S::kKeyBytes>(key, step * 2 + half));
+  for (int pair = 0; pair < S::kSteps / 2; pair++) {
+    uint32_t b[2][4];
+    load_keys<T, S>(b, keys, pair);
 #pragma unroll
-    for (int set = 0; set < kSets; set++) {
-      uint32_t a[4];
-      if constexpr (S::kQInRegisters) {
+    for (int i = 0; i < 2; i++) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = q[set * S::kSteps + step][i];
-      } else {
-        uint4 x = shared_q[(set * S::kSteps + step) * 32 + lane];
-        a[0] = x.x, a[1] = x.y, a[2] = x.z, a[3] = x.w;
+      for (int set = 0; set < kSets; set++) {
+        int at = set * S::kSteps + pair * 2 + i;
+        uint32_t a[4];
+        if constexpr (S::kQInRegisters) {
+#pragma unroll
+          for (int j = 0; j < 4; j++) a[j] = q[at][j];
+        } else {
+          uint4 x = shared_q[at * 32 + lane];
+          a[0] = x.x, a[1] = x.y, a[2] = x.z, a[3] = x.w;
+        }
+        Product<T>::mma(c[i][set][0], a, b[i][0], b[i][1]);
+        Product<T>::mma(c[i][set][1], a, b[i][2], b[i][3]);
       }
-      Half<T>::mma(c[step % kChains][set][0], a, b[0], b[1]);
-      Half<T>::mma(c[step % kChains][set][1], a, b[2], b[3]);
     }
   }
 #pragma unroll
@@ -185,36 +119,76 @@ __device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t til
 #pragma unroll
     for (int i = 0; i < 2; i++)
 #pragma unroll
-      for (int j = 0; j < 2; j++) {
-        s[set][i][j] = c[0][set][i][j] + c[0][set][i][j + 2];
-        if (kChains == 2) s[set][i][j] += c[kChains - 1][set][i][j] + c[kChains - 1][set][i][j + 2];
-      }
+      for (int j = 0; j < 2; j++)
+        s[set][i][j] = (c[0][set][i][j] + c[0][set][i][j + 2]) + (c[1][set][i][j] + c[1][set][i][j + 2]);
 }
 
-// o += weights · V of the tile.
+// o += weights · V of a part of the tile.
 template <class T, class S, int V, int kSets>
-__device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t tile, const uint32_t (&a)[kSets][4]) {
-  int lane = threadIdx.x % 32;
-  int key = lane % 16, half = lane / 16;
+__device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t values, const uint32_t (&a)[kSets][4]) {
 #pragma unroll
-  for (int i = 0; i < V / 16; i++) {
-    uint32_t b[4];
-    load_matrix4_trans(b, tile + chunk_at<S::kValueBytes>(key, i * 2 + half));
+  for (int pair = 0; pair < V / 32; pair++) {
+    uint32_t b[2][4];
+    load_values<T, S>(b, values, pair);
 #pragma unroll
-    for (int set = 0; set < kSets; set++) {
-      Half<T>::mma(x.o[set][2 * i], a[set], b[0], b[1]);
-      Half<T>::mma(x.o[set][2 * i + 1], a[set], b[2], b[3]);
+    for (int i = 0; i < 2; i++) {
+#pragma unroll
+      for (int set = 0; set < kSets; set++) {
+        Product<T>::mma(x.o[set][4 * pair + 2 * i], a[set], b[i][0], b[i][1]);
+        Product<T>::mma(x.o[set][4 * pair + 2 * i + 1], a[set], b[i][2], b[i][3]);
+      }
     }
   }
 }
 
+// A number for each of this thread's keys of a tile: keys 8i + 2t, + 1 of a part.
+template <class S>
+using Numbers = float[S::kParts][2][2];
+
+// The scales of a tile's keys or values.
+template <class S>
+__device__ __forceinline__ void load_scales(Numbers<S> &x, uint32_t scales) {
+#pragma unroll
+  for (int i = 0; i < S::kTile / 8; i++) {
+    float2 y = load_shared2(scales + (i * 8 + threadIdx.x % 4 * 2) * 4);
+    x[i / 2][i % 2][0] = finite_scale(y.x), x[i / 2][i % 2][1] = finite_scale(y.y);
+  }
+}
+
+// Take the scales of the tile's values to units of o, which become larger where
+// one of them demands it: |x| < 1 then, and the largest seen so far is at least ½.
+template <class S, int V, int kSets>
+__device__ __forceinline__ void to_units(WarpState<V, kSets> &o, Numbers<S> &x) {
+  float top = 0.0f;
+#pragma unroll
+  for (int i = 0; i < S::kTile / 4; i++) top = fmaxf(top, fabsf(x[i / 4][i / 2 % 2][i % 2]));
+  top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+  top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+  int unit = min(__float_as_int(top) >> 23, kMaxUnit);
+  if (unit > o.unit) {
+    float shrink = __int_as_float(max(127 + o.unit - unit, 0) << 23);
+    o.unit = unit;
+#pragma unroll
+    for (int set = 0; set < kSets; set++)
+#pragma unroll
+      for (int i = 0; i < V / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) o.o[set][i][j] *= shrink;
+  }
+  float by = __int_as_float((253 - o.unit) << 23);
+#pragma unroll
+  for (int i = 0; i < S::kTile / 4; i++) x[i / 4][i / 2 % 2][i % 2] *= by;
+}
+
 // The recurrence of derivation §2.5 for one set of rows: scores in, weights out
-// as high and low parts; o and l move to the new maximum. The weights of a type
-// with a narrow exponent are 2^15 times larger.
-template <class T, int V, int kSets>
-__device__ __forceinline__ void weigh(WarpState<V, kSets> &x, int set, const float (&s)[2][2], uint32_t (&a)[4]) {
-  constexpr float kLift = Half<T>::kNarrow ? 15.0f : 0.0f;
-  float m = fmaxf(fmaxf(s[0][0], s[0][1]), fmaxf(s[1][0], s[1][1]));
+// as high and low parts; o and l move to the new maximum. The weights of operands
+// with a narrow exponent are 2^15 times larger. scales are of the values.
+template <class T, class S, int V, int kSets>
+__device__ __forceinline__ void weigh(WarpState<V, kSets> &x, int set, const Numbers<S> &s, bool scaled, const Numbers<S> &scales, uint32_t (&a)[S::kParts][kSets][4]) {
+  constexpr float kLift = Product<T>::kNarrow ? 15.0f : 0.0f;
+  float m = -CUDART_INF_F;
+#pragma unroll
+  for (int i = 0; i < S::kTile / 4; i++) m = fmaxf(m, s[i / 4][i / 2 % 2][i % 2]);
   m = fmaxf(m, __shfl_xor_sync(~0u, m, 1));
   m = fmaxf(fmaxf(m, __shfl_xor_sync(~0u, m, 2)), x.m[set]);
   if (__any_sync(~0u, m > x.m[set])) {
@@ -227,14 +201,20 @@ __device__ __forceinline__ void weigh(WarpState<V, kSets> &x, int set, const flo
       for (int j = 0; j < 4; j++) x.o[set][i][j] *= shrink;
   }
   float base = is_empty(m) ? 0.0f : m;
-  float w[2][2];
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
+  for (int part = 0; part < S::kParts; part++)
 #pragma unroll
-    for (int j = 0; j < 2; j++) w[i][j] = exp2_fast(fmaf(s[i][j] - base, kLog2E, kLift));
-    x.l[set] += w[i][0] + w[i][1];
-    Half<T>::split(w[i][0], w[i][1], a[2 * i], a[2 * i + 1]);
-  }
+    for (int i = 0; i < 2; i++) {
+      float w[2];
+#pragma unroll
+      for (int j = 0; j < 2; j++) w[j] = exp2_fast(fmaf(s[part][i][j] - base, kLog2E, kLift));
+      x.l[set] += w[0] + w[1];
+      if (scaled) {
+#pragma unroll
+        for (int j = 0; j < 2; j++) w[j] = is_empty(s[part][i][j]) ? 0.0f : w[j] * scales[part][i][j];
+      }
+      Product<T>::split(w[0], w[1], a[part][set][2 * i], a[part][set][2 * i + 1]);
+    }
 }
 
 // Where the block's rows agree on what is visible.
@@ -243,37 +223,60 @@ struct Common {
   bool plain;    // a score is scale·q·k: no softcap, no bias
 };
 
+// Whether a plane's tokens have their own scales.
+template <class S>
+__device__ __forceinline__ bool by_token(const Scales &s) { return S::kScaled && s.kind == kTokenScale; }
+
 template <class T, class S, int V, int kSets>
 __device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &x, const Row (&rows)[kSets], const float (&unit)[kSets],
                                           const Common &all, uint32_t tile, int first, const uint32_t (*q)[4], const uint4 *shared_q) {
-  float s[kSets][2][2];
-  uint32_t a[kSets][4];
-  multiply_k<T, S, kSets>(s, tile, q, shared_q);
-  bool inside = first >= all.lo && first + kTile <= all.hi;
+  Numbers<S> s[kSets], scales{};
+  uint32_t a[S::kParts][kSets][4];
 #pragma unroll
-  for (int set = 0; set < kSets; set++) {
-    if (all.plain && inside) {
+  for (int part = 0; part < S::kParts; part++) {
+    float qk[kSets][2][2];
+    multiply_k<T, S, kSets>(qk, tile + part * kPart * S::kKeyBytes, q, shared_q);
 #pragma unroll
-      for (int i = 0; i < 4; i++) s[set][i / 2][i % 2] *= unit[set];
-    } else {
+    for (int set = 0; set < kSets; set++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
-        float &score = s[set][i / 2][i % 2];
+      for (int i = 0; i < 4; i++) s[set][part][i / 2][i % 2] = qk[set][i / 2][i % 2] * unit[set];
+  }
+  if (by_token<S>(p.k_scales)) {
+    load_scales<S>(scales, tile + S::kScales);
+#pragma unroll
+    for (int set = 0; set < kSets; set++)
+#pragma unroll
+      for (int i = 0; i < S::kTile / 4; i++) s[set][i / 4][i / 2 % 2][i % 2] *= scales[i / 4][i / 2 % 2][i % 2];
+  }
+  bool inside = first >= all.lo && first + S::kTile <= all.hi;
+  if (!all.plain || !inside) {
+#pragma unroll
+    for (int set = 0; set < kSets; set++)
+#pragma unroll
+      for (int i = 0; i < S::kTile / 4; i++) {
+        float &score = s[set][i / 4][i / 2 % 2][i % 2];
         int key = first + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
-        score *= unit[set];
         if (!all.plain) score = bend(p, rows[set], score, key);
         if (!inside && !sees(rows[set], key)) score = -CUDART_INF_F;
       }
-    }
-    weigh<T, V, kSets>(x, set, s[set], a[set]);
   }
-  multiply_v<T, S, V, kSets>(x, tile + kTile * S::kKeyBytes, a);
+  bool scaled = by_token<S>(p.v_scales);
+  if (scaled) {
+    load_scales<S>(scales, tile + S::kScales + S::kTile * 4);
+    to_units<S>(x, scales);
+  }
+#pragma unroll
+  for (int set = 0; set < kSets; set++) weigh<T, S>(x, set, s[set], scaled, scales, a);
+#pragma unroll
+  for (int part = 0; part < S::kParts; part++)
+    multiply_v<T, S>(x, tile + S::kTile * S::kKeyBytes + part * kPart * S::kValueBytes, a[part]);
 }
 
-// Write the warp's rows to shared memory, and report whether all is finite.
+// Write the warp's rows to shared memory, o times `values`, and report whether all
+// is finite.
 template <class T, class S, int V, int kSets>
-__device__ __forceinline__ bool store_warp(WarpState<V, kSets> &x, const States &s, int warp, int rows) {
-  constexpr float kLower = Half<T>::kNarrow ? 1.0f / 32768.0f : 1.0f;
+__device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const States &s, int warp, int rows, float values) {
+  constexpr float kLower = Product<T>::kNarrow ? 1.0f / 32768.0f : 1.0f;
   int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   float probe = 0.0f;  // NaN if anything is not finite
 #pragma unroll
@@ -283,34 +286,62 @@ __device__ __forceinline__ bool store_warp(WarpState<V, kSets> &x, const States 
     sum += __shfl_xor_sync(~0u, sum, 2);
     probe += sum * 0.0f;
     int row = set * kRows + g;
+    float *o = s.o + (warp * rows + row) * S::kLd;
 #pragma unroll
-    for (int i = 0; i < V / 8; i++) {
-      float2 y = make_float2(x.o[set][i][0] + x.o[set][i][2], x.o[set][i][1] + x.o[set][i][3]);
-      probe += (y.x + y.y) * 0.0f;
-      if (row < rows) *reinterpret_cast<float2 *>(s.o + (warp * rows + row) * S::kLd + i * 8 + t * 2) = make_float2(y.x * kLower, y.y * kLower);
+    for (int i = 0; i < V / 16; i++) {
+      float y[4];  // columns 2t, 2t + 1 of two tiles
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        const float(&c)[4] = x.o[set][2 * i + j / 2];
+        y[j] = (c[j % 2] + c[j % 2 + 2]) * kLower;
+        if constexpr (S::kScaled) y[j] *= values;
+        probe += y[j] * 0.0f;
+      }
+      if (row >= rows) continue;
+      if constexpr (sizeof(T) == 2) {
+        *reinterpret_cast<float2 *>(o + i * 16 + t * 2) = make_float2(y[0], y[1]);
+        *reinterpret_cast<float2 *>(o + i * 16 + 8 + t * 2) = make_float2(y[2], y[3]);
+      } else {  // the tiles have even and odd dims
+        *reinterpret_cast<float4 *>(o + i * 16 + t * 4) = make_float4(y[0], y[2], y[1], y[3]);
+      }
     }
     if (t == 0 && row < rows) s.m[row * kWarps + warp] = x.m[set], s.l[row * kWarps + warp] = sum * kLower;
   }
   return probe == 0.0f;
 }
 
+// What a plane's codes are multiplied by, of a scale that all tokens share.
+template <class S>
+__device__ __forceinline__ float shared_scale(const Scales &s, int head) {
+  if (!S::kScaled || (s.kind != kTensorScale && s.kind != kHeadScale)) return 1.0f;
+  return finite_scale(s.values[s.kind == kHeadScale ? head : 0]);
+}
+
 template <class T, int K, int V, int kSets>
 __device__ __forceinline__ void decode_work(const Params &p) {
-  using S = Sizes<K, V, kSets>;
+  using S = Sizes<T, K, V, kSets>;
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
   __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
   const Work w = work_of(p);
+  mark(p, kStarted);
   int warp = threadIdx.x / 32, warps = blockDim.x / 32, g = threadIdx.x % 32 / 4;
+  for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) warp_m[i] = -CUDART_INF_F;
 
-  if (threadIdx.x < kMaxRows * kWarps) warp_m[threadIdx.x] = -CUDART_INF_F;
+  Query<S::kSteps> queries[kSets];
+#pragma unroll
+  for (int set = 0; set < kSets; set++) {
+    int r = set * kRows + g;
+    load_q<T>(queries[set], r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr, p.key_dim);
+  }
 
   char *ring_start = shared + S::kQBytes;
   uint32_t ring = shared_address(ring_start) + warp * p.stages * S::kTileBytes;
-  int first = w.begin / kTile * kTile + warp * kTile;
-  Walk walk{first, warps * kTile, w.page >= 0 || p.page_size % kTile == 0, 0,
+  int first = w.begin / S::kTile * S::kTile + warp * S::kTile;
+  int together = w.page >= 0 || p.page_size % S::kTile == 0 ? S::kTile : p.page_size % kPart == 0 ? kPart : 1;
+  Walk walk{first, warps * S::kTile, together, 0,
             p.k.data + w.head * p.k.head_stride, p.v.data + w.head * p.v.head_stride, read_once()};
-  walk.page = page_for(p, w, walk, first);
+  walk.page = page_for<S>(p, w, walk, first);
 #pragma unroll 1
   for (int i = 0; i < p.stages - 1; i++) fetch<S>(p, w, walk, ring + i * S::kTileBytes);
 
@@ -325,16 +356,18 @@ __device__ __forceinline__ void decode_work(const Params &p) {
     rows[set] = row_of(p, w, min(r, w.rows - 1));
     all.lo = max(all.lo, rows[set].lo);
     all.hi = min(all.hi, rows[set].hi);
-    const float *from = r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr;
-    float by = q_exponent<T>(from, p.key_dim);
+    Query<S::kSteps> &from = queries[set];
+    if (S::kScaled && p.k_scales.kind == kChannelScale) scale_q<T>(from, p.k_scales.values + w.head * p.key_dim, p.key_dim);
+    float by = q_exponent<T>(from);
     unit[set] = p.scale * reciprocal(by);
-    if constexpr (S::kQInRegisters) {
+    if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by) * shared_scale<S>(p.k_scales, w.head);
 #pragma unroll
-      for (int step = 0; step < S::kSteps; step++) load_q<T>(q[set * S::kSteps + step], from, step, p.key_dim, by);
-    } else {
-      for (int step = warp; step < S::kSteps; step += warps) {
+    for (int step = 0; step < S::kSteps; step++) {
+      if constexpr (S::kQInRegisters) {
+        split_q<T>(q[set * S::kSteps + step], from.x[step], by);
+      } else if (step % warps == warp) {
         uint32_t a[4];
-        load_q<T>(a, from, step, p.key_dim, by);
+        split_q<T>(a, from.x[step], by);
         shared_q[(set * S::kSteps + step) * 32 + threadIdx.x % 32] = make_uint4(a[0], a[1], a[2], a[3]);
       }
     }
@@ -344,12 +377,14 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   if constexpr (!S::kQInRegisters) __syncthreads();
 
   WarpState<V, kSets> x{};
+  x.unit = 1;
 #pragma unroll
   for (int set = 0; set < kSets; set++) x.m[set] = -CUDART_INF_F;
   int stage = 0;
-  for (int key = first; key < w.end; key += warps * kTile) {
+  for (int key = first; key < w.end; key += walk.step) {
     copy_wait(p.stages - 2);
     __syncwarp();
+    if (key == first) mark(p, kFirstTile);
     int free = stage == 0 ? p.stages - 1 : stage - 1;
     fetch<S>(p, w, walk, ring + free * S::kTileBytes);
     take_tile<T, S, V, kSets>(p, x, rows, unit, all, ring + stage * S::kTileBytes, key, q, shared_q);
@@ -357,13 +392,15 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   }
   copy_wait<0>();
   __syncthreads();
+  mark(p, kWalked);
 
-  States states{kWarps, warp_m, warp_l, kWarps, reinterpret_cast<float *>(ring_start), S::kLd, true, kept_m, kept_l};
-  bool finite = store_warp<T, S, V, kSets>(x, states, warp, w.rows);
+  States states{warps, warp_m, warp_l, kWarps, reinterpret_cast<float *>(ring_start), S::kLd, true, kept_m, kept_l};
+  float values = by_token<S>(p.v_scales) ? __int_as_float((x.unit + 1) << 23) : shared_scale<S>(p.v_scales, w.head);
+  bool finite = store_warp<T, S, V, kSets>(x, states, warp, w.rows, values);
   if (__syncthreads_or(!finite)) {
-    if (threadIdx.x < kMaxRows * kWarps) warp_m[threadIdx.x] = -CUDART_INF_F;
+    for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) warp_m[i] = -CUDART_INF_F;
     __syncthreads();
-    general_work(p, w, states);
+    general_again(p, w, states);
   }
   finish<4, V>(p, w, states, states.o);
 }

@@ -11,13 +11,29 @@ constexpr int kTileKeys = 64;
 constexpr float kHidden = -1.0f;  // the weight of a key that its row does not see
 
 // Element i of a row of the given type, as kv.DType numbers them.
-enum Type : int32_t { kF32, kF16, kBF16 };
+enum Type : int32_t { kF32, kF16, kBF16, kE4M3, kE5M2, kInt8, kInt4 };
+
+__device__ __forceinline__ float half_of(uint32_t bits) { return __half2float(__ushort_as_half(static_cast<uint16_t>(bits))); }
 
 __device__ __forceinline__ float element(const char *row, int32_t type, int i) {
   switch (type) {
     case kF32: return reinterpret_cast<const float *>(row)[i];
     case kF16: return __half2float(reinterpret_cast<const __half *>(row)[i]);
-    default: return __bfloat162float(reinterpret_cast<const __nv_bfloat16 *>(row)[i]);
+    case kBF16: return __bfloat162float(reinterpret_cast<const __nv_bfloat16 *>(row)[i]);
+    case kE4M3: return half_of(e4m3_pair(static_cast<uint8_t>(row[i]) << 8));
+    case kE5M2: return half_of(static_cast<uint8_t>(row[i]) << 8);
+    case kInt8: return static_cast<int8_t>(row[i]);
+    default: return ((row[i / 2] >> i % 2 * 4 & 15) ^ 8) - 8;
+  }
+}
+
+// The scale of a row's elements, but for what its channels have.
+__device__ __forceinline__ float row_scale(const Scales &s, int64_t page, int head, int slot) {
+  switch (s.kind) {
+    case kTensorScale: return finite_scale(s.values[0]);
+    case kHeadScale: return finite_scale(s.values[head]);
+    case kTokenScale: return finite_scale(s.values[s.at(page, head, slot)]);
+    default: return 1.0f;
   }
 }
 
@@ -36,6 +52,7 @@ __device__ __forceinline__ float warp_sum(float x) {
 struct GeneralScratch {
   float s[kMaxRows][kTileKeys];      // scores, then weights
   int64_t k[kTileKeys], v[kTileKeys];  // byte offsets of the tile's rows
+  float k_scale[kTileKeys], v_scale[kTileKeys];
   float shrink[kMaxRows];            // exp(m_old − m_new); kHidden where there is nothing old
   float run_m[kMaxRows], run_l[kMaxRows];
 };
@@ -48,12 +65,15 @@ __device__ inline void find_keys(const Params &p, const Work &w, GeneralScratch 
     int64_t page = w.page >= 0 ? w.page : p.pages[w.page_table + entry];
     t.k[j] = row_offset(p.k, w.head, page, slot);
     t.v[j] = row_offset(p.v, w.head, page, slot);
+    t.k_scale[j] = row_scale(p.k_scales, page, w.head, slot);
+    t.v_scale[j] = row_scale(p.v_scales, page, w.head, slot);
   }
 }
 
 // s[r][j] = the score of key first + j for row r; −Inf where hidden. A warp takes a key.
 __device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch &t, int first, int count) {
   int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  const float *channels = p.k_scales.kind == kChannelScale ? p.k_scales.values + w.head * p.key_dim : nullptr;
   for (int i = threadIdx.x / 32; i < count * w.rows; i += warps) {
     int j = i / w.rows, r = i - j * w.rows;
     Row row = row_of(p, w, r);
@@ -62,7 +82,10 @@ __device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch
       const char *k = p.k.data + t.k[j];
       const float *q = p.q + out_row(p, w, r) * p.key_dim;
       float qk = 0.0f;
-      for (int d = lane; d < p.key_dim; d += 32) qk = fmaf(q[d], element(k, p.k_type, d), qk);
+      for (int d = lane; d < p.key_dim; d += 32) {
+        float scale = channels ? finite_scale(channels[d]) : t.k_scale[j];
+        qk = fmaf(q[d], element(k, p.k_type, d) * scale, qk);
+      }
       score = bend(p, row, warp_sum(qk) * p.scale, first + j);
     }
     if (lane == 0) t.s[r][j] = score;
@@ -99,7 +122,7 @@ __device__ inline void add_values(const Params &p, const Work &w, const States &
   for (int d = threadIdx.x; d < p.value_dim; d += blockDim.x) {
     float sum[kMaxRows] = {};
     for (int j = 0; j < count; j++) {
-      float v = element(p.v.data + t.v[j], p.v_type, d);
+      float v = element(p.v.data + t.v[j], p.v_type, d) * t.v_scale[j];
 #pragma unroll
       for (int r = 0; r < kMaxRows; r++)
         if (r < w.rows && t.s[r][j] != kHidden) sum[r] = fmaf(t.s[r][j], v, sum[r]);
@@ -164,6 +187,14 @@ static __device__ __noinline__ void general_work(const Params &p, const Work &w,
   }
   if (threadIdx.x < w.rows) s.m[threadIdx.x * s.stride] = t.run_m[threadIdx.x], s.l[threadIdx.x * s.stride] = t.run_l[threadIdx.x];
   __syncthreads();
+}
+
+// The same where it is seldom called: what a call takes by reference has to lie in
+// memory, and these copies keep the caller's own out of it.
+__device__ __forceinline__ void general_again(const Params &p, const Work &w, const States &s) {
+  const Work work = w;
+  const States states = s;
+  general_work(p, work, states);
 }
 
 }  // namespace flashdec

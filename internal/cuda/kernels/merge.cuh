@@ -71,25 +71,41 @@ __device__ __forceinline__ Merge<kWide> merge_none() {
   return a;
 }
 
-// Four more states join a merge: their m and l, and where their o are (not read
-// where a state is empty). load(b) yields kWide elements of state b's o, or of
-// l·o where `undivided`.
-template <int kWide, class F>
-__device__ __forceinline__ void merge_four(Merge<kWide> &a, float4 m_b, float4 l_b, bool undivided, F load) {
-  float m = max_nan(max_nan(max_nan(m_b.x, m_b.y), max_nan(m_b.z, m_b.w)), a.m);
-  const float ms[4] = {m_b.x, m_b.y, m_b.z, m_b.w}, ls[4] = {l_b.x, l_b.y, l_b.z, l_b.w};
+// kCount more states join a merge (a multiple of 4): their m and l, and where
+// their o are (not read where a state is empty). load(b) yields kWide elements of
+// state b's o, or of l·o where `undivided`.
+template <int kCount, int kWide, class F>
+__device__ __forceinline__ void merge_some(Merge<kWide> &a, const float *m_b, const float *l_b, bool undivided, F load) {
+  float ms[kCount], ls[kCount];
+#pragma unroll
+  for (int b = 0; b < kCount; b += 4) {
+    float4 x = *reinterpret_cast<const float4 *>(m_b + b), y = *reinterpret_cast<const float4 *>(l_b + b);
+    ms[b] = x.x, ms[b + 1] = x.y, ms[b + 2] = x.z, ms[b + 3] = x.w;
+    ls[b] = y.x, ls[b + 1] = y.y, ls[b + 2] = y.z, ls[b + 3] = y.w;
+  }
+  Vec<kWide> o[kCount];  // all on their way before the first is used
+#pragma unroll
+  for (int b = 0; b < kCount; b++)
+    if (!is_empty(ms[b])) o[b] = load(b);
+  float top[kCount];
+#pragma unroll
+  for (int b = 0; b < kCount; b++) top[b] = ms[b];
+#pragma unroll
+  for (int half = kCount / 2; half > 0; half /= 2)
+#pragma unroll
+    for (int b = 0; b < half; b++) top[b] = max_nan(top[b], top[b + half]);
+  float m = max_nan(a.m, top[0]);
   float shrink = is_empty(a.m) ? 1.0f : exp_fast(a.m - m);  // the sums of nothing are zero
   a.l *= shrink;
 #pragma unroll
   for (int i = 0; i < kWide; i++) a.sum[i] *= shrink;
 #pragma unroll
-  for (int b = 0; b < 4; b++) {
-    if (is_empty(ms[b])) continue;
+  for (int b = 0; b < kCount; b++) {
+    bool empty = is_empty(ms[b]);
     float e = exp_fast(ms[b] - m), w = undivided ? e : e * ls[b];
-    Vec<kWide> o = load(b);
-    a.l += e * ls[b];
+    a.l = empty ? a.l : fmaf(e, ls[b], a.l);
 #pragma unroll
-    for (int i = 0; i < kWide; i++) a.sum[i] = fmaf(w, o.x[i], a.sum[i]);
+    for (int i = 0; i < kWide; i++) a.sum[i] = empty ? a.sum[i] : fmaf(w, o[b].x[i], a.sum[i]);
   }
   a.m = m;
 }

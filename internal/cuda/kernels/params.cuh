@@ -14,6 +14,23 @@ struct Plane {
   int64_t slot_stride;
 };
 
+// kv.ScaleKind.
+enum ScaleKind : int32_t { kNoScales, kTensorScale, kHeadScale, kTokenScale, kChannelScale };
+
+// What a plane's codes are multiplied by: [1], [heads], one a row at
+// page·page_stride + head·head_stride + slot·slot_stride, or [heads, dim].
+struct Scales {
+  const float *values;
+  int64_t page_stride;  // of tokens' scales, like the next two
+  int64_t head_stride;
+  int64_t slot_stride;
+  int32_t kind;
+
+  __device__ __forceinline__ int64_t at(int64_t page, int head, int slot) const {
+    return page * page_stride + head * head_stride + slot * slot_stride;
+  }
+};
+
 // One block's work: some query rows of one sequence and KV head over the keys
 // [begin, end). Row r of the item is its query r / group, query head
 // `head·group + r mod group`.
@@ -53,6 +70,7 @@ struct Regular {
 
 struct Params {
   Plane k, v;
+  Scales k_scales, v_scales;
   const float *q;         // [queries, num_heads, key_dim]
   const Work *works;      // [blocks]; unused where the step is regular
   const int32_t *pages;
@@ -68,6 +86,7 @@ struct Params {
   const float *sinks;     // [num_heads] or null
   const uint8_t *mask;    // [mask_seqs, mask_queries, mask_keys] or null
   int64_t mask_keys;
+  void *trace;            // [blocks, kMarks] of trace.cuh, or null
   uint64_t group_magic;   // ceil(2^40 / group)
   uint64_t page_magic;    // floor(2^64 / page_size) + 1; 0 where page_size is 1
   Regular regular;
@@ -82,11 +101,15 @@ struct Params {
   float softcap;          // 0: none
   int32_t stages;         // of a warp's ring of tiles
   int32_t k_type, v_type; // kv.DType
-  int32_t merge_floats;   // shared memory for the merge of partial states
+  int32_t merge_floats;   // shared memory for the merge of partial states, a multiple of 4
+  int32_t most;           // states that fit there at once, of the step's largest block
   int32_t band;           // splits of a band, in units of more splits than that
   int32_t max_bands;      // of a unit
+  int32_t key_chunks;     // of 16 bytes a row
+  int32_t value_chunks;
+  uint32_t band_magic;    // floor(2^32 / band) + 1
 };
 
-static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 312, "internal/cuda/params.go");
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 416, "internal/cuda/params.go");
 
 }  // namespace flashdec

@@ -33,6 +33,12 @@ __device__ __forceinline__ void copy4(uint32_t dst, const void *src) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(dst), "l"(src));
 }
 
+// Zero where !read, and then src is not touched.
+__device__ __forceinline__ void copy4(uint32_t dst, const void *src, bool read) {
+  int bytes = read ? 4 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(src), "r"(bytes));
+}
+
 __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;"); }
 
 template <int kPending>
@@ -64,6 +70,35 @@ __device__ __forceinline__ void load_matrix4(uint32_t (&r)[4], uint32_t address)
 __device__ __forceinline__ void load_matrix4_trans(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
+}
+
+// Two floats, or zeros where !read; the load starts here.
+__device__ __forceinline__ float2 load_pair(const float *from, bool read) {
+  float2 x;
+  asm volatile("{.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\tmov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t@p ld.global.nc.v2.f32 {%0, %1}, [%2];}"
+               : "=f"(x.x), "=f"(x.y) : "l"(from), "r"(static_cast<int>(read)));
+  return x;
+}
+
+__device__ __forceinline__ float2 load_shared2(uint32_t address) {
+  float2 x;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address));
+  return x;
+}
+
+// a − b, of pairs of f16.
+__device__ __forceinline__ uint32_t subtract_pair(uint32_t a, uint32_t b) {
+  uint32_t y;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+}
+
+// A pair of e4m3 codes in the upper bytes of x's halves, as f16: the exponent's bias
+// is 8 less, and all bits set is NaN.
+__device__ __forceinline__ uint32_t e4m3_pair(uint32_t x) {
+  uint32_t y, nan = ((x & 0x7f007f00) + 0x01000100) & 0x80008000;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(y) : "r"((x & 0x80008000) | (x >> 1 & 0x3f803f80)), "r"(0x5c005c00));  // 256
+  return y | (nan >> 15) * 0x7fff;
 }
 
 // What differs between the 16-bit types.

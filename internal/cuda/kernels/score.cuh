@@ -98,6 +98,9 @@ __device__ __forceinline__ float bend(const Params &p, const Row &row, float sca
   return p.slopes ? fmaf(row.slope, static_cast<float>(key - row.anchor), scaled) : scaled;
 }
 
+// An infinite scale counts as NaN.
+__device__ __forceinline__ float finite_scale(float x) { return fmaf(x, 0.0f, x); }
+
 // Byte offset of a KV head's row in a plane.
 __device__ __forceinline__ int64_t row_offset(const Plane &plane, int head, int64_t page, int slot) {
   return page * plane.page_stride + head * plane.head_stride + slot * plane.slot_stride;

@@ -1,0 +1,79 @@
+// What differs between the elements that the tensor cores take: how a tile in
+// shared memory becomes the fragments of m16n8k16 products.
+//
+// 8-bit codes become f16, which holds all of them. ldmatrix moves pairs of bytes,
+// so a thread gets four adjacent dims of a key (or two of two keys); the dims of a
+// product may come in any order, as long as q and o follow it.
+#pragma once
+#include "ptx.cuh"
+#include "tile.cuh"
+
+namespace flashdec {
+
+struct E4M3 { uint8_t code; };
+struct Int8 { int8_t code; };
+
+// The 16-bit type of a product's operands.
+template <class T> struct Operand { using Type = __half; };
+template <> struct Operand<__nv_bfloat16> { using Type = __nv_bfloat16; };
+
+// Four codes as two pairs of f16: bytes 0 and 1, 2 and 3; or, with kAcross, bytes
+// 0 and 2, 1 and 3.
+template <bool kAcross>
+__device__ __forceinline__ void widen(E4M3, uint32_t x, uint32_t &a, uint32_t &b) {
+#if __CUDA_ARCH__ >= 890
+  if (kAcross) x = __byte_perm(x, 0, 0x3120);
+  asm("{.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, l;\n\tcvt.rn.f16x2.e4m3x2 %1, h;}" : "=r"(a), "=r"(b) : "r"(x));
+#else
+  a = e4m3_pair(__byte_perm(x, 0, kAcross ? 0x2404 : 0x1404));
+  b = e4m3_pair(__byte_perm(x, 0, kAcross ? 0x3414 : 0x3424));
+#endif
+}
+
+template <bool kAcross>
+__device__ __forceinline__ void widen(Int8, uint32_t x, uint32_t &a, uint32_t &b) {
+  constexpr uint32_t k1024 = 0x64646464, k1152 = 0x64806480;  // f16's bits: 1024 + n is 0x6400 + n
+  x ^= 0x80808080;                                            // n + 128
+  a = __byte_perm(x, k1024, kAcross ? 0x4240 : 0x4140);
+  b = __byte_perm(x, k1024, kAcross ? 0x4341 : 0x4342);
+  a = subtract_pair(a, k1152);
+  b = subtract_pair(b, k1152);
+}
+
+// Keys of two steps of 16 dims: b[step] for keys 0 to 7, then 8 to 15.
+template <class T, class S>
+__device__ __forceinline__ void load_keys(uint32_t (&b)[2][4], uint32_t rows, int pair) {
+  int lane = threadIdx.x % 32;
+  int key = (lane / 16) * 8 + lane % 8, half = lane / 8 % 2;
+  if constexpr (sizeof(T) == 2) {
+    load_matrix4(b[0], rows + chunk_at<S::kKeyBytes>(key, pair * 4 + half));
+    load_matrix4(b[1], rows + chunk_at<S::kKeyBytes>(key, pair * 4 + 2 + half));
+  } else {
+    uint32_t x[4];
+    load_matrix4(x, rows + chunk_at<S::kKeyBytes>(key, pair * 2 + half));
+#pragma unroll
+    for (int i = 0; i < 4; i++) widen<false>(T{}, x[i], b[i % 2][i / 2 * 2], b[i % 2][i / 2 * 2 + 1]);
+  }
+}
+
+// Values of two blocks of 16 dims, each as two tiles of 8 columns.
+template <class T, class S>
+__device__ __forceinline__ void load_values(uint32_t (&b)[2][4], uint32_t rows, int pair) {
+  int lane = threadIdx.x % 32;
+  int key = lane % 16, half = lane / 16;
+  if constexpr (sizeof(T) == 2) {
+    load_matrix4_trans(b[0], rows + chunk_at<S::kValueBytes>(key, pair * 4 + half));
+    load_matrix4_trans(b[1], rows + chunk_at<S::kValueBytes>(key, pair * 4 + 2 + half));
+  } else {
+    uint32_t x[4];
+    load_matrix4_trans(x, rows + chunk_at<S::kValueBytes>(key, pair * 2 + half));
+#pragma unroll
+    for (int i = 0; i < 4; i++) widen<true>(T{}, x[i], b[i / 2][i % 2], b[i / 2][i % 2 + 2]);
+  }
+}
+
+// The first of a thread's four dims of q in a step, and the second pair's distance.
+template <class T> __device__ __forceinline__ int query_dim() { return threadIdx.x % 4 * (sizeof(T) == 2 ? 2 : 4); }
+template <class T> constexpr int kQueryPair = sizeof(T) == 2 ? 8 : 2;
+
+}  // namespace flashdec
