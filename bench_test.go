@@ -42,7 +42,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // benchmarkCase measures the ways to compute a case.
 func benchmarkCase(b *testing.B, c *bench.Case, a *bench.Arena, eng *flashdec.Engine) {
-	list, err := bench.Impls(c, a, eng.Info().Width, eng)
+	list, err := bench.Impls(context.Background(), c, a, eng.Info().Width, eng)
 	if err != nil {
 		b.Fatal(err)
 	}

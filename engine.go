@@ -3,6 +3,7 @@ package flashdec
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
@@ -11,7 +12,7 @@ import (
 	"github.com/flashdec/flashdec/plan"
 )
 
-// ErrClosed is returned by calls on a closed engine.
+// ErrClosed is returned by calls on an engine that is closed, or was never opened.
 var ErrClosed = backend.ErrClosed
 
 // Options choose where an engine computes. The zero value is the CPU with as
@@ -22,16 +23,23 @@ type Options struct {
 	// Threads is how many goroutines the CPU backend computes on. Zero means
 	// GOMAXPROCS. It must be zero when Backend is set.
 	Threads int
+	// HelperWork is how many multiply-adds of a step make one more of the CPU's
+	// threads worth waking, as flashdec tune finds it. Zero is what is built in.
+	// It must be zero when Backend is set.
+	HelperWork int
 	// MinKeysPerSplit is the least number of keys that a split is worth, at least
-	// 32; 0 leaves it to the backend, and then to the plan. What is best differs
-	// from machine to machine, and hardly by more than some hundredths. It
-	// changes which exact sums are formed, so bits but not meaning; invariant
-	// batches and forced splits do not look at it.
+	// 32, as flashdec tune finds it; zero leaves it to the backend, and then to the
+	// plan. On long steps it hardly matters, on steps of some 1000 keys it may
+	// save a fifth of the time. It changes which sums are formed, so bits but not
+	// meaning; invariant batches and forced splits do not look at it.
 	MinKeysPerSplit int
 	// MinKeysSource says where MinKeysPerSplit came from, such as "tuned on
 	// 2026-11-30", for those who read a plan's reason.
 	MinKeysSource string
 }
+
+// maxThreads is as many as a plan can be made for.
+const maxThreads = plan.MaxWidth
 
 // Engine computes decode attention on one backend. Its methods may be called
 // from several goroutines at once.
@@ -41,7 +49,8 @@ type Engine struct {
 	minKeysSource string
 }
 
-// Open returns an engine. Close it to give its threads back.
+// Open returns an engine. Close it to give its threads back. On the CPU, it
+// refuses a FLASHDEC_SIMD that names no kernel level. It wraps [attn.ErrOption].
 func Open(opts Options) (*Engine, error) {
 	if n := opts.MinKeysPerSplit; n != 0 && n < plan.LeastKeysPerSplit {
 		return nil, fmt.Errorf("%w: %d keys per split at least, want %d or more, or 0 for the backend's own", attn.ErrOption, n, plan.LeastKeysPerSplit)
@@ -50,12 +59,21 @@ func Open(opts Options) (*Engine, error) {
 		if opts.Threads != 0 {
 			return nil, fmt.Errorf("%w: %d threads for a given backend, want 0", attn.ErrOption, opts.Threads)
 		}
+		if opts.HelperWork != 0 {
+			return nil, fmt.Errorf("%w: %d multiply-adds a helper for a given backend, want 0", attn.ErrOption, opts.HelperWork)
+		}
 		return opts.engine(opts.Backend), nil
 	}
-	if opts.Threads < 0 {
-		return nil, fmt.Errorf("%w: %d threads, want at least 1, or 0 for GOMAXPROCS", attn.ErrOption, opts.Threads)
+	if opts.Threads < 0 || opts.Threads > maxThreads {
+		return nil, fmt.Errorf("%w: %d threads, want 1 to %d, or 0 for GOMAXPROCS", attn.ErrOption, opts.Threads, maxThreads)
 	}
-	return opts.engine(cpu.New(cpu.Options{Threads: opts.Threads})), nil
+	if opts.HelperWork < 0 {
+		return nil, fmt.Errorf("%w: %d multiply-adds a helper, want at least 1, or 0 for what is built in", attn.ErrOption, opts.HelperWork)
+	}
+	if err := cpu.CheckEnv(); err != nil {
+		return nil, fmt.Errorf("%w: %w", attn.ErrOption, err)
+	}
+	return opts.engine(cpu.New(cpu.Options{Threads: opts.Threads, HelperWork: opts.HelperWork})), nil
 }
 
 // engine is the engine on a backend.
@@ -68,10 +86,28 @@ func (opts *Options) engine(b backend.Backend) *Engine {
 }
 
 // Close stops the engine. Later calls return [ErrClosed].
-func (e *Engine) Close() error { return e.backend.Close() }
+func (e *Engine) Close() error {
+	if err := e.opened(); err != nil {
+		return err
+	}
+	return e.backend.Close()
+}
 
-// Info describes the backend.
-func (e *Engine) Info() backend.Info { return e.backend.Info() }
+// opened reports an engine that [Open] did not make.
+func (e *Engine) opened() error {
+	if e == nil || e.backend == nil {
+		return fmt.Errorf("%w: the engine was not opened", ErrClosed)
+	}
+	return nil
+}
+
+// Info describes the backend. It is zero for an engine that was never opened.
+func (e *Engine) Info() backend.Info {
+	if e.opened() != nil {
+		return backend.Info{}
+	}
+	return e.backend.Info()
+}
 
 // NewCache makes a paged KV cache that this engine can read.
 func (e *Engine) NewCache(cfg kv.Config) (*kv.Cache, error) { return kv.New(cfg) }
@@ -105,8 +141,12 @@ type Step struct {
 }
 
 // Plan cuts a batch into work for this engine. The batch's slices must not
-// change while the step is in use. It wraps [attn.ErrShape] and [attn.ErrOption].
+// change while the step is in use. A batch whose queries or outputs no buffer can
+// hold is refused. It wraps [attn.ErrShape], [attn.ErrOption] and [ErrClosed].
 func (e *Engine) Plan(b Batch) (*Step, error) {
+	if err := e.opened(); err != nil {
+		return nil, err
+	}
 	if err := b.Shape.Validate(); err != nil {
 		return nil, err
 	}
@@ -124,6 +164,9 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 			seqs[i].NumQueries = b.NumQueries[i]
 		}
 		s.queries += seqs[i].NumQueries
+		if err := b.Shape.CheckQueries(s.queries); err != nil {
+			return nil, err
+		}
 	}
 	info := e.backend.Info()
 	p, err := plan.New(plan.Config{
@@ -147,11 +190,36 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	return s, nil
 }
 
-// Plan is the step's work list.
-func (s *Step) Plan() *plan.Plan { return s.plan }
+// WithSinks is the same step for heads with other sinks [NumHeads], nil for none:
+// layers that differ in nothing else share a plan. It wraps [attn.ErrShape].
+func (s *Step) WithSinks(sinks []float32) (*Step, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%w: the step is nil", attn.ErrShape)
+	}
+	other := *s
+	other.options.Sinks = sinks
+	if err := other.options.Validate(s.shape); err != nil {
+		return nil, err
+	}
+	return &other, nil
+}
+
+// Plan is the step's work list. It is for reading: a step whose plan was changed
+// cannot be decoded any more.
+func (s *Step) Plan() *plan.Plan {
+	if s == nil {
+		return nil
+	}
+	return s.plan
+}
 
 // NumQueries is how many queries the step has in all.
-func (s *Step) NumQueries() int { return s.queries }
+func (s *Step) NumQueries() int {
+	if s == nil {
+		return 0
+	}
+	return s.queries
+}
 
 // Output receives a step's results.
 type Output struct {
@@ -159,17 +227,28 @@ type Output struct {
 	LSE []float32 // [queries, NumHeads] ln Σ exp(score), the sink counted in; nil if not wanted
 }
 
-// LSE2 is the log-sum-exp of a query and head in base 2.
-func (o *Output) LSE2(i int) attn.LSE2 { return attn.LSE(o.LSE[i]).Base2() }
+// LSE2 is the log-sum-exp of a query and head in base 2; NaN where there is none.
+func (o *Output) LSE2(i int) attn.LSE2 {
+	if o == nil || i < 0 || i >= len(o.LSE) {
+		return attn.LSE2(math.NaN())
+	}
+	return attn.LSE(o.LSE[i]).Base2()
+}
 
 // NewOutput returns room for the step's results.
 func (s *Step) NewOutput() *Output {
+	if s == nil {
+		return &Output{}
+	}
 	rows := s.queries * s.shape.NumHeads
 	return &Output{Out: make([]float32, rows*s.shape.ValueDim), LSE: make([]float32, rows)}
 }
 
 // NewStates returns room for the step's states.
 func (s *Step) NewStates() *attn.States {
+	if s == nil {
+		return &attn.States{}
+	}
 	states := attn.MakeStates(s.queries*s.shape.NumHeads, s.shape.ValueDim)
 	return &states
 }
@@ -183,7 +262,7 @@ func (s *Step) NewStates() *attn.States {
 // since the step was planned.
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
 	if s == nil || out == nil {
-		return fmt.Errorf("%w: step is %v and output %v, want neither nil", attn.ErrShape, s, out)
+		return fmt.Errorf("%w: the step is nil: %t, the output: %t; want neither", attn.ErrShape, s == nil, out == nil)
 	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
@@ -196,7 +275,7 @@ func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View,
 // sinks once ([attn.States.Output]). Errors are those of [Engine.Decode].
 func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv.View, states *attn.States) error {
 	if s == nil || states == nil {
-		return fmt.Errorf("%w: step is %v and states %v, want neither nil", attn.ErrShape, s, states)
+		return fmt.Errorf("%w: the step is nil: %t, the states: %t; want neither", attn.ErrShape, s == nil, states == nil)
 	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
@@ -205,6 +284,12 @@ func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv
 }
 
 func (e *Engine) launch(ctx context.Context, l *backend.Launch) error {
+	if err := e.opened(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil", attn.ErrOption)
+	}
 	if err := l.Validate(); err != nil {
 		return err
 	}

@@ -3,11 +3,15 @@ package flashdec_test
 import (
 	"context"
 	"errors"
+	"math"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -61,14 +65,14 @@ func TestCallersMistakes(t *testing.T) {
 		kind error
 		says string
 	}{
-		{eng.Decode(ctx, nil, q, good, step.NewOutput()), attn.ErrShape, "step is <nil>"},
-		{eng.Decode(ctx, step, q, good, nil), attn.ErrShape, "output <nil>"},
-		{eng.DecodeStates(ctx, step, q, good, nil), attn.ErrShape, "states <nil>"},
+		{eng.Decode(ctx, nil, q, good, step.NewOutput()), attn.ErrShape, "the step is nil: true"},
+		{eng.Decode(ctx, step, q, good, nil), attn.ErrShape, "the output: true"},
+		{eng.DecodeStates(ctx, step, q, good, nil), attn.ErrShape, "the states: true"},
 		{eng.DecodeStates(ctx, step, q, good, &states), attn.ErrShape, "2"},
 		{eng.Decode(ctx, step, q[:3], good, step.NewOutput()), attn.ErrShape, "3"},
 		{eng.Decode(ctx, step, q, good, &flashdec.Output{}), attn.ErrShape, "0"},
 		{eng.Decode(ctx, step, q, kv.View{}, step.NewOutput()), attn.ErrShape, "0"},
-		{states.Merge(nil), attn.ErrShape, "states 0 are nil"},
+		{states.Merge(nil), attn.ErrShape, "part 0: shape mismatch: the states are nil"},
 		{nilErr, attn.ErrShape, "sequence 0 of the view"},
 		{planErr, attn.ErrShape, "query counts for 2 sequences, want 1"},
 		{negativeErr, attn.ErrShape, "-1"},
@@ -78,6 +82,65 @@ func TestCallersMistakes(t *testing.T) {
 		if !errors.Is(tc.err, tc.kind) || !strings.Contains(tc.err.Error(), tc.says) {
 			t.Errorf("got %v, want %v with %q", tc.err, tc.kind, tc.says)
 		}
+	}
+}
+
+// TestNeverOpened: the zero engine, step and sequence are not open, planned or
+// alive, and say so.
+func TestNeverOpened(t *testing.T) {
+	eng, cache, seq, step := opened(t)
+	var zero flashdec.Engine
+	_, planErr := zero.Plan(flashdec.Batch{Shape: tiny, Lens: []int{3}})
+	var none *flashdec.Step
+	if zero.Info() != (backend.Info{}) || none.NumQueries() != 0 || none.Plan() != nil || len(none.NewOutput().Out) != 0 {
+		t.Error("nothing is something")
+	}
+	var nilContext context.Context
+	good := view(t, cache, seq)
+	for _, tc := range []struct{ err, kind error }{
+		{planErr, flashdec.ErrClosed},
+		{zero.Close(), flashdec.ErrClosed},
+		{zero.Decode(context.Background(), step, make([]float32, 4), good, step.NewOutput()), flashdec.ErrClosed},
+		{eng.Decode(nilContext, step, make([]float32, 4), good, step.NewOutput()), attn.ErrOption},
+		{eng.Decode(context.Background(), &flashdec.Step{}, nil, good, &flashdec.Output{}), attn.ErrShape},
+		{new(kv.Sequence).Append(nil, nil), kv.ErrFreed},
+		{new(kv.Sequence).Free(), kv.ErrFreed},
+		{new(kv.Cache).Close(), kv.ErrFreed},
+		{new(kv.Cache).NewSequence().Append([]float32{1}, []float32{1}), kv.ErrFreed},
+	} {
+		if !errors.Is(tc.err, tc.kind) {
+			t.Errorf("got %v, want %v", tc.err, tc.kind)
+		}
+	}
+}
+
+// TestSizesThatNoBufferHas are refused when they are planned, before anything is
+// allocated.
+func TestSizesThatNoBufferHas(t *testing.T) {
+	eng, _, _, _ := opened(t)
+	huge := attn.Shape{NumHeads: 1 << 20, NumKVHeads: 1, KeyDim: 1 << 20, ValueDim: 1 << 20}
+	for _, queries := range [][]int{{1 << 20}, {1 << 5}, {-1}, {1, 1 << 20}, {math.MaxInt, math.MaxInt}} {
+		_, err := eng.Plan(flashdec.Batch{Shape: huge, Lens: make([]int, len(queries)), NumQueries: queries})
+		if !errors.Is(err, attn.ErrShape) {
+			t.Errorf("%d queries of 2^20 heads of dim 2^20: %v, want ErrShape", queries, err)
+		}
+	}
+	huge.NumHeads, huge.KeyDim = 1, 1
+	if _, err := eng.Plan(flashdec.Batch{Shape: huge, Lens: []int{0}}); err != nil {
+		t.Errorf("2^20 elements, which a buffer may have: %v", err)
+	}
+	if _, err := flashdec.Open(flashdec.Options{Threads: math.MaxInt}); !errors.Is(err, attn.ErrOption) {
+		t.Errorf("MaxInt threads: %v, want ErrOption", err)
+	}
+}
+
+// TestChangedPlan: the plan that a step shows is for reading.
+func TestChangedPlan(t *testing.T) {
+	eng, cache, seq, step := opened(t)
+	step.Plan().Items[0].Seq = 7
+	err := eng.Decode(context.Background(), step, make([]float32, 4), view(t, cache, seq), step.NewOutput())
+	if !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), "Seq:7") {
+		t.Errorf("an item of sequence 7 of 1: %v, want ErrShape", err)
 	}
 }
 
@@ -103,5 +166,47 @@ func TestClosedEngine(t *testing.T) {
 	}
 	if err := eng.Close(); !errors.Is(err, flashdec.ErrClosed) {
 		t.Errorf("close twice: %v, want ErrClosed", err)
+	}
+}
+
+// TestOpenRefusesUnknownLevel: a misspelt FLASHDEC_SIMD, which a process reads at
+// its start, is an error and not another level.
+func TestOpenRefusesUnknownLevel(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^ExampleEngine_Decode$")
+	cmd.Env = append(os.Environ(), "FLASHDEC_SIMD=bogus")
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), `FLASHDEC_SIMD is "bogus", want a level that this CPU has: generic`) {
+		t.Errorf("%v\n%s, want an error that names the levels", err, text)
+	}
+}
+
+// TestWithSinksSharesThePlan: the step's own sinks stay, and only the denominator
+// differs: e^ln3 = 3 beside the three scores of 0 halves the weight of each.
+func TestWithSinksSharesThePlan(t *testing.T) {
+	eng, cache, seq, step := opened(t)
+	ln3 := float32(math.Log(3))
+	with, err := step.WithSinks([]float32{ln3, float32(math.Inf(-1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with.Plan() != step.Plan() {
+		t.Error("the plan is another")
+	}
+	for _, tc := range []struct {
+		step *flashdec.Step
+		want [2]float64 // LSE of each head
+	}{{step, [2]float64{math.Log(3), math.Log(3)}}, {with, [2]float64{math.Log(6), math.Log(3)}}} {
+		out := tc.step.NewOutput()
+		if err := eng.Decode(context.Background(), tc.step, make([]float32, 4), view(t, cache, seq), out); err != nil {
+			t.Fatal(err)
+		}
+		for h, want := range tc.want {
+			if got := float64(out.LSE[h]); math.Abs(got-want) > 1e-6 {
+				t.Errorf("head %d has LSE %v, want %v", h, got, want)
+			}
+		}
+	}
+	if _, err := step.WithSinks([]float32{0}); !errors.Is(err, attn.ErrShape) {
+		t.Errorf("one sink for two heads: %v, want %v", err, attn.ErrShape)
 	}
 }

@@ -17,8 +17,15 @@ const module = "github.com/flashdec/flashdec"
 var mayImport = map[string][]string{
 	"attn":                {},
 	"internal/simd":       {},
+	"internal/filemap":    {},
 	"internal/whole":      {},
-	"tensorfile":          {"internal/whole"},
+	"internal/explain":    {},
+	"tensorfile":          {"internal/filemap", "internal/whole"},
+	"sample":              {},
+	"gguf":                {"internal/filemap", "internal/simd"},
+	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/simd"},
+	"internal/jinja":      {},
+	"token":               {"internal/jinja"},
 	"kv":                  {"attn", "internal/simd"},
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
@@ -30,9 +37,11 @@ var mayImport = map[string][]string{
 	"internal/cuda":       {"attn", "kv", "plan", "backend", "internal/nv", "internal/cuda/build"},
 	"cuda":                {"attn", "kv", "plan", "backend", "internal/cuda", "internal/nv"},
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
+	"internal/tune":       {"", "kv", "plan", "backend", "internal/bench", "internal/cpu", "internal/whole"},
+	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "internal/bench", "internal/cpu", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of
@@ -44,6 +53,7 @@ var onlyIn = map[string]string{
 	"github.com/jedib0t/go-pretty":   "cmd/flashdec",
 	"gonum.org/v1/plot":              "cmd/flashdec",
 	"github.com/schollz/progressbar": "cmd/flashdec",
+	"github.com/dlclark/regexp2":     "token",
 }
 
 type listed struct {

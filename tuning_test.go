@@ -106,10 +106,20 @@ func TestTuningLeavesInvariantBits(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesTooFewKeysPerSplit(t *testing.T) {
-	for _, keys := range []int{-1, 1, 31} {
-		if _, err := flashdec.Open(flashdec.Options{MinKeysPerSplit: keys}); !errors.Is(err, attn.ErrOption) || !strings.Contains(err.Error(), "want 32 or more") {
-			t.Errorf("%d keys: %v, want attn.ErrOption with what is wanted", keys, err)
+func TestOpenRefusesTuning(t *testing.T) {
+	b := cpu.New(cpu.Options{Threads: 1})
+	defer b.Close()
+	for _, tc := range []struct {
+		opts flashdec.Options
+		says string
+	}{
+		{flashdec.Options{MinKeysPerSplit: -1}, "-1 keys per split at least, want 32 or more"},
+		{flashdec.Options{MinKeysPerSplit: 31}, "31 keys per split at least, want 32 or more"},
+		{flashdec.Options{HelperWork: -1}, "-1 multiply-adds a helper, want at least 1"},
+		{flashdec.Options{HelperWork: 5, Backend: b}, "5 multiply-adds a helper for a given backend, want 0"},
+	} {
+		if _, err := flashdec.Open(tc.opts); !errors.Is(err, attn.ErrOption) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%+v: %v, want attn.ErrOption with %q", tc.opts, err, tc.says)
 		}
 	}
 }

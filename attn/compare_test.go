@@ -9,6 +9,8 @@ import (
 	"github.com/flashdec/flashdec/attn"
 )
 
+var limits = attn.Float32Limits(64)
+
 // TestCompareCatchesNonFinite is the fault of validators that let NaN pass
 // because |x − NaN| > limit is false.
 func TestCompareCatchesNonFinite(t *testing.T) {
@@ -27,20 +29,41 @@ func TestCompareCatchesNonFinite(t *testing.T) {
 		{inf, nan, false},
 		{-inf, 0, false},
 	} {
-		asOut := attn.Reference{Out: []float64{tc.want}, LSE: []float64{0}}
-		d, err := asOut.Compare([]float32{float32(tc.got)}, []float32{0})
-		if err != nil || d.Within(1e-6) != tc.ok {
+		asOut := attn.Reference{Out: []float64{tc.want}, LSE: []float64{0}, AbsScore: []float64{0}, AbsValue: []float64{1}}
+		d, err := asOut.Compare([]float32{float32(tc.got)}, []float32{0}, limits)
+		if err != nil || d.Within() != tc.ok {
 			t.Errorf("out %v against %v: %+v, %v, want within: %v", tc.got, tc.want, d, err, tc.ok)
 		}
-		asLSE := attn.Reference{Out: []float64{0}, LSE: []float64{tc.want}}
-		d, err = asLSE.Compare([]float32{0}, []float32{float32(tc.got)})
-		if err != nil || d.Within(1e-6) != tc.ok {
+		asLSE := attn.Reference{Out: []float64{0}, LSE: []float64{tc.want}, AbsScore: []float64{0}, AbsValue: []float64{1}}
+		d, err = asLSE.Compare([]float32{0}, []float32{float32(tc.got)}, limits)
+		if err != nil || d.Within() != tc.ok {
 			t.Errorf("lse %v against %v: %+v, %v, want within: %v", tc.got, tc.want, d, err, tc.ok)
 		}
 	}
-	ref := attn.Reference{Out: []float64{0}}
-	if _, err := ref.Compare(nil, nil); !errors.Is(err, attn.ErrShape) {
-		t.Errorf("a missing out: %v, want ErrShape", err)
+}
+
+func TestCompareRefusesLengths(t *testing.T) {
+	ref := attn.Reference{Out: make([]float64, 4), LSE: make([]float64, 2), AbsScore: make([]float64, 2), AbsValue: make([]float64, 2)}
+	short := ref
+	short.AbsValue = nil
+	odd := ref
+	odd.Out = make([]float64, 3)
+	for name, tc := range map[string]struct {
+		ref      attn.Reference
+		out, lse int
+	}{
+		"short out":         {ref, 3, 2},
+		"short lse":         {ref, 4, 1},
+		"no absolute value": {short, 4, 2},
+		"half a row":        {odd, 3, 2},
+		"no rows":           {attn.Reference{Out: make([]float64, 4)}, 4, 0},
+	} {
+		if _, err := tc.ref.Compare(make([]float32, tc.out), make([]float32, tc.lse), limits); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("%s: %v, want ErrShape", name, err)
+		}
+	}
+	if d, err := ref.Compare(nil, nil, limits); err != nil || !d.Within() {
+		t.Errorf("nothing to look at: %+v, %v", d, err)
 	}
 }
 

@@ -239,6 +239,35 @@ func TestTreeMask(t *testing.T) {
 	}
 }
 
+// TestRowsThatMasksLack hide nothing.
+func TestRowsThatMasksLack(t *testing.T) {
+	m := &attn.Mask{Seqs: 2, Queries: 2, Keys: 3, Visible: make([]uint8, 12)}
+	newest := &attn.Mask{Seqs: 1, Queries: 1, Keys: 2, Visible: make([]uint8, 2), Newest: true}
+	if first, row := m.Row(1, 1, 3, 1, 3); first != 1 || len(row) != 2 {
+		t.Errorf("a row that is there: %d, %v", first, row)
+	}
+	for _, tc := range []struct {
+		mask                       *attn.Mask
+		seq, query, length, lo, hi int
+	}{
+		{m, 2, 0, 3, 0, 3},
+		{m, -1, 0, 3, 0, 3},
+		{m, 0, 2, 3, 0, 3},
+		{m, 0, -1, 3, 0, 3},
+		{m, 0, 0, 4, 0, 4},
+		{m, 0, 0, 3, -1, 3},
+		{m, 0, 0, 3, 2, 1},
+		{m, math.MaxInt, math.MaxInt, 3, 0, 3},
+		{newest, 0, 0, 4, 0, 5},
+		{newest, 0, 0, math.MinInt, 0, 5},
+		{&attn.Mask{}, 0, 0, 1, 0, 1},
+	} {
+		if first, row := tc.mask.Row(tc.seq, tc.query, tc.length, tc.lo, tc.hi); first != tc.hi || row != nil {
+			t.Errorf("%+v: %d, %v, want %d and no element", tc, first, row, tc.hi)
+		}
+	}
+}
+
 func TestDirectRefuses(t *testing.T) {
 	nan := math.NaN()
 	gqa := attn.Shape{NumHeads: 4, NumKVHeads: 2, KeyDim: 2, ValueDim: 2}
@@ -260,7 +289,7 @@ func TestDirectRefuses(t *testing.T) {
 		{gqa, attn.Options{Slopes: []float32{1, 1, float32(nan), 1}}, 8, attn.ErrOption, "head 2 is NaN"},
 		{gqa, attn.Options{Sinks: []float32{1}}, 8, attn.ErrShape, "1 sinks, want 4"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1, Keys: 3, Visible: make([]uint8, 2)}}, 8, attn.ErrShape, "mask has 2 elements"},
-		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1 << 40, Keys: 1 << 40}}, 8, attn.ErrShape, "mask has 0 elements"},
+		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: math.MaxInt, Keys: math.MaxInt}}, 8, attn.ErrShape, "mask has 0 elements"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 2, Keys: 3, Visible: make([]uint8, 6)}}, 8, attn.ErrShape, "mask of 2 queries, but sequence 0 has 1"},
 		{gqa, attn.Options{Mask: &attn.Mask{Seqs: 1, Queries: 1, Keys: 2, Visible: make([]uint8, 2)}}, 8, attn.ErrShape, "mask of 2 keys, but sequence 0 has 3"},
 	} {

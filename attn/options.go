@@ -46,11 +46,18 @@ type Mask struct {
 	Newest bool
 }
 
+// maxTree is how many nodes a tree of speculated tokens may have: its mask has as
+// many rows and columns.
+const maxTree = 1 << 15
+
 // TreeMask is the mask of a tree of speculated tokens: node i sees itself, its
 // ancestors, and everything older than the tree. parents[i] is the parent of
 // node i, smaller than i, or −1 for a root. It wraps [ErrOption].
 func TreeMask(parents []int) (*Mask, error) {
 	n := len(parents)
+	if n > maxTree {
+		return nil, fmt.Errorf("%w: a tree of %d nodes, want at most %d", ErrOption, n, maxTree)
+	}
 	m := &Mask{Seqs: 1, Queries: n, Keys: n, Visible: make([]uint8, n*n), Newest: true}
 	for i, p := range parents {
 		if p < -1 || p >= i {
@@ -67,20 +74,22 @@ func TreeMask(parents []int) (*Mask, error) {
 // Row returns the mask of one query over the keys [lo, hi) of a sequence of the
 // given length: element j − lo is 0 where key j is hidden. For a [Mask.Newest]
 // mask, keys older than its columns have no element: Row returns the first key
-// that has one.
+// that has one. Where the mask has no such row or key, it hides nothing.
 func (m *Mask) Row(seq, query, length, lo, hi int) (first int, visible []uint8) {
 	if m.Seqs == 1 {
 		seq = 0
 	}
-	row := m.Visible[(seq*m.Queries+query)*m.Keys:][:m.Keys]
 	origin := 0
 	if m.Newest {
 		origin = length - m.Keys
 	}
-	if first = max(lo, origin); first >= hi {
+	first = max(lo, origin)
+	at := (seq*m.Queries+query)*m.Keys - origin
+	if lo < 0 || first >= hi || hi-origin > m.Keys || min(seq, query) < 0 || query >= m.Queries ||
+		at+first < 0 || at+hi < at+first || at+hi > len(m.Visible) {
 		return hi, nil
 	}
-	return first, row[first-origin : hi-origin]
+	return first, m.Visible[at+first : at+hi]
 }
 
 // Span is the range [lo, hi) of keys that causality and the window leave to
@@ -119,13 +128,13 @@ func (o *Options) ScaleFor(dim int) float64 {
 }
 
 // Score is the score of a visible key: scale, then softcap, then bias. distance
-// is key position − query position.
+// is key position − query position. A head without a slope has no bias.
 func (o *Options) Score(qk, scale float64, head, distance int) float64 {
 	s := qk * scale
 	if o.Softcap > 0 {
 		s = o.Softcap * math.Tanh(s/o.Softcap)
 	}
-	if o.Slopes != nil {
+	if head >= 0 && head < len(o.Slopes) {
 		s += float64(o.Slopes[head]) * float64(distance)
 	}
 	return s
@@ -134,6 +143,9 @@ func (o *Options) Score(qk, scale float64, head, distance int) float64 {
 // Validate reports the first rule that has no meaning for the shape. It wraps
 // [ErrOption] or [ErrShape].
 func (o *Options) Validate(shape Shape) error {
+	if o == nil {
+		return fmt.Errorf("%w: the options are nil", ErrOption)
+	}
 	if math.IsNaN(o.Scale) || math.IsInf(o.Scale, 0) {
 		return fmt.Errorf("%w: scale is %v, want a finite number", ErrOption, o.Scale)
 	}
@@ -174,6 +186,12 @@ func (m *Mask) validate() error {
 // Fits reports whether the mask covers a step of the given sequences. It wraps
 // [ErrShape].
 func (m *Mask) Fits(lens, numQueries []int) error {
+	if m == nil {
+		return fmt.Errorf("%w: the mask is nil", ErrShape)
+	}
+	if len(lens) != len(numQueries) {
+		return fmt.Errorf("%w: %d lengths and %d query counts, want one of each a sequence", ErrShape, len(lens), len(numQueries))
+	}
 	if m.Seqs != 1 && m.Seqs != len(lens) {
 		return fmt.Errorf("%w: mask for %d sequences, want 1 or %d", ErrShape, m.Seqs, len(lens))
 	}
@@ -187,8 +205,8 @@ func (m *Mask) Fits(lens, numQueries []int) error {
 
 func (m *Mask) fits(seq, length, queries int) error {
 	switch {
-	case m.Seqs != 1 && seq >= m.Seqs:
-		return fmt.Errorf("%w: mask for %d sequences, want 1 or more than %d", ErrShape, m.Seqs, seq)
+	case seq < 0 || m.Seqs != 1 && seq >= m.Seqs:
+		return fmt.Errorf("%w: mask for %d sequences, but it is to hide keys of sequence %d", ErrShape, m.Seqs, seq)
 	case queries != m.Queries:
 		return fmt.Errorf("%w: mask of %d queries, but sequence %d has %d", ErrShape, m.Queries, seq, queries)
 	case m.Newest && m.Keys > length, !m.Newest && m.Keys < length:

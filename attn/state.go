@@ -13,11 +13,15 @@ type Float interface{ float32 | float64 }
 type State[F Float] struct {
 	M float64 // largest score, natural-log units; −Inf when empty
 	L float64 // Σ exp(s − M)
-	O []F     // [ValueDim] Σ exp(s − M)·v / L; nil stands for zeros
+	O []F     // [ValueDim] Σ exp(s − M)·v / L; what it lacks is zero, so nil is all zeros
 }
 
-// Empty returns the state of no keys.
+// Empty returns the state of no keys. A valueDim that is not one of a [Shape] leaves
+// O nil, which stands for zeros.
 func Empty[F Float](valueDim int) State[F] {
+	if valueDim < 1 || valueDim > maxDim {
+		return State[F]{M: math.Inf(-1)}
+	}
 	return State[F]{M: math.Inf(-1), O: make([]F, valueDim)}
 }
 
@@ -50,11 +54,13 @@ func (a *State[F]) LSE() LSE {
 //	o' = (l·exp(m − m')·o + exp(s − m')·v) / l'
 //
 // A score of −Inf has no weight and leaves the state as it is. A NaN score or
-// value makes the state NaN. v has ValueDim elements.
+// value makes the state NaN. An O that is shorter than v grows to its length; a
+// v that is shorter than O is zero beyond.
 func (a *State[F]) Push(s float64, v []F) {
 	if math.IsInf(s, -1) {
 		return
 	}
+	a.O = lengthened(a.O, len(v))
 	m := math.Max(a.M, s)
 	history := 0.0
 	if !a.Empty() {
@@ -62,14 +68,27 @@ func (a *State[F]) Push(s float64, v []F) {
 	}
 	p := math.Exp(s - m)
 	l := history + p
-	for d, vd := range v {
-		var old float64
+	for d := range a.O {
+		sum := 0.0
 		if history != 0 {
-			old = history * float64(a.O[d])
+			sum = history * float64(a.O[d])
 		}
-		a.O[d] = F((old + p*float64(vd)) / l)
+		if d < len(v) {
+			sum += p * float64(v[d])
+		}
+		a.O[d] = F(sum / l)
 	}
 	a.M, a.L = m, l
+}
+
+// lengthened is o with zeros behind, as far as it is shorter than n.
+func lengthened[F Float](o []F, n int) []F {
+	if len(o) >= n {
+		return o
+	}
+	longer := make([]F, n)
+	copy(longer, o)
+	return longer
 }
 
 // mergeGroup is how many states one pass of the merge weighs together. It keeps
@@ -86,8 +105,12 @@ const mergeGroup = 64
 // Sums run in the order given, in float64, so the same states in the same order
 // give the same bits. Empty states are skipped, whatever their O holds; if all
 // are empty, dst is empty; if one is not, dst equals it bit for bit. dst.O has
-// ValueDim elements and may share memory with the O of a state.
+// ValueDim elements and may share memory with the O of a state. What the O of a
+// state has beyond is left out.
 func Merge[F Float](dst *State[F], states ...State[F]) {
+	if dst == nil {
+		return
+	}
 	if len(states) <= mergeGroup {
 		mergeOnce(dst, states)
 		return
@@ -136,7 +159,7 @@ func mergeOnce[F Float](dst *State[F], states []State[F]) {
 		w := math.Exp(states[b].M-m) * states[b].L
 		l += w
 		if states[b].O != nil {
-			weight[n], o[n] = w, states[b].O
+			weight[n], o[n] = w, lengthened(states[b].O, len(dst.O))
 			n++
 		}
 	}
@@ -155,10 +178,7 @@ func setEmpty[F Float](dst *State[F]) {
 	clear(dst.O)
 }
 
+// copyOrZero sets dst to src, with zeros behind.
 func copyOrZero[F Float](dst, src []F) {
-	if src == nil {
-		clear(dst)
-		return
-	}
-	copy(dst, src)
+	clear(dst[copy(dst, src):])
 }

@@ -1,6 +1,7 @@
 package attn_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -337,5 +338,65 @@ func TestMergeDoesNotAllocate(t *testing.T) {
 	dst := attn.Empty[float32](8)
 	if n := testing.AllocsPerRun(10, func() { attn.Merge(&dst, states...) }); n != 0 {
 		t.Errorf("Merge allocates %v times", n)
+	}
+}
+
+// TestLengthsOfO: what an O lacks is zero, as nil is all zeros.
+func TestLengthsOfO(t *testing.T) {
+	full := attn.State[float64]{L: 1, O: []float64{2, 4}}
+	short := attn.State[float64]{L: 1, O: []float64{4}}
+	long := attn.State[float64]{L: 1, O: []float64{4, 0, 100}}
+	none := attn.State[float64]{L: 1}
+	for name, tc := range map[string]struct {
+		other attn.State[float64]
+		want  []float64
+	}{"short": {short, []float64{3, 2}}, "long": {long, []float64{3, 2}}, "nil": {none, []float64{1, 2}}} {
+		dst := attn.Empty[float64](2)
+		attn.Merge(&dst, full, tc.other)
+		if !slices.Equal(dst.O, tc.want) {
+			t.Errorf("merged with a %s O: %v, want %v", name, dst.O, tc.want)
+		}
+	}
+	dst := attn.State[float64]{M: negInf, O: []float64{9, 9}}
+	attn.Merge(&dst, short)
+	if !slices.Equal(dst.O, []float64{4, 0}) {
+		t.Errorf("one short O alone: %v, want [4 0]", dst.O)
+	}
+	var pushed attn.State[float64]
+	pushed.M = negInf
+	pushed.Push(0, []float64{2})
+	pushed.Push(0, []float64{4, 6})
+	pushed.Push(0, []float64{})
+	if want := []float64{2, 2}; math.Abs(pushed.O[0]-want[0])+math.Abs(pushed.O[1]-want[1]) > 1e-15 {
+		t.Errorf("pushed values of 1, 2 and 0 elements: %v, want %v", pushed.O, want)
+	}
+}
+
+// TestStatesOfNoSize: what cannot be has no rows, and a row that is not there is
+// empty and takes nothing.
+func TestStatesOfNoSize(t *testing.T) {
+	for _, size := range [][2]int{{-1, 2}, {2, -1}, {math.MaxInt, math.MaxInt}, {math.MaxInt, 0}} {
+		if s := attn.MakeStates(size[0], size[1]); len(s.M) != 0 || s.ValueDim != 0 {
+			t.Errorf("%d rows of %d: %d rows", size[0], size[1], len(s.M))
+		}
+	}
+	s := attn.MakeStates(2, 2)
+	s.Set(2, attn.State[float32]{L: 1})
+	s.Set(-1, attn.State[float32]{L: 1})
+	if row := s.Row(2); !row.Empty() || row.O != nil {
+		t.Errorf("row 2 of 2 is %+v, want the empty state", row)
+	}
+	for name, spoiled := range map[string]attn.States{
+		"short m": {ValueDim: 2, M: s.M[:1], L: s.L, O: s.O},
+		"short l": {ValueDim: 2, M: s.M, L: s.L[:1], O: s.O},
+		"short o": {ValueDim: 2, M: s.M, L: s.L, O: s.O[:3]},
+		"dim":     {ValueDim: -2, M: s.M, L: s.L, O: s.O},
+	} {
+		if err := spoiled.Output(make([]float32, 4), nil, 1, nil); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("%s: output: %v, want ErrShape", name, err)
+		}
+		if err := s.Merge(&s, &spoiled); !errors.Is(err, attn.ErrShape) {
+			t.Errorf("%s: merge: %v, want ErrShape", name, err)
+		}
 	}
 }

@@ -14,8 +14,12 @@ type States struct {
 	O        []float32 // [rows, ValueDim]
 }
 
-// MakeStates returns rows empty states.
+// MakeStates returns rows empty states; none, where no buffer can have that many
+// elements.
 func MakeStates(rows, valueDim int) States {
+	if _, err := bufferSize(rows, max(valueDim, 1)); err != nil || valueDim < 0 {
+		return States{}
+	}
 	s := States{
 		ValueDim: valueDim,
 		M:        make([]float32, rows),
@@ -28,8 +32,17 @@ func MakeStates(rows, valueDim int) States {
 	return s
 }
 
-// Row is the state of row i. Its O is a view.
+// has reports whether there is a row i, and all of it.
+func (s *States) has(i int) bool {
+	return i >= 0 && s.ValueDim >= 0 && i < len(s.M) && i < len(s.L) && (s.ValueDim == 0 || i < len(s.O)/s.ValueDim)
+}
+
+// Row is the state of row i, the empty one where there is no such row. Its O is a
+// view.
 func (s *States) Row(i int) State[float32] {
+	if !s.has(i) {
+		return State[float32]{M: math.Inf(-1)}
+	}
 	return State[float32]{
 		M: float64(s.M[i]),
 		L: float64(s.L[i]),
@@ -37,9 +50,12 @@ func (s *States) Row(i int) State[float32] {
 	}
 }
 
-// Set stores a state as row i, rounding M and L to float32. Storing what [States.Row]
-// returned copies nothing.
+// Set stores a state as row i, rounding M and L to float32, where there is such a
+// row. Storing what [States.Row] returned copies nothing.
 func (s *States) Set(i int, a State[float32]) {
+	if !s.has(i) {
+		return
+	}
 	s.M[i], s.L[i] = float32(a.M), float32(a.L)
 	copyOrZero(s.O[i*s.ValueDim:(i+1)*s.ValueDim], a.O)
 }
@@ -47,12 +63,15 @@ func (s *States) Set(i int, a State[float32]) {
 // Merge sets each row of s to the merge of that row of parts, which may include
 // s itself; of no parts, to the empty state. It wraps [ErrShape].
 func (s *States) Merge(parts ...*States) error {
-	for i, p := range append(parts[:len(parts):len(parts)], s) {
-		if p == nil {
-			return fmt.Errorf("%w: states %d are nil", ErrShape, i)
+	if err := s.check(); err != nil {
+		return err
+	}
+	for i, p := range parts {
+		if err := p.check(); err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
 		}
-		if p.ValueDim != s.ValueDim || len(p.M) != len(s.M) || len(p.L) != len(s.M) || len(p.O) != len(s.M)*s.ValueDim {
-			return fmt.Errorf("%w: states %d have %d rows of value dim %d, want %d of %d", ErrShape, i, len(p.M), p.ValueDim, len(s.M), s.ValueDim)
+		if p.ValueDim != s.ValueDim || len(p.M) != len(s.M) {
+			return fmt.Errorf("%w: part %d has %d rows of value dim %d, want %d of %d", ErrShape, i, len(p.M), p.ValueDim, len(s.M), s.ValueDim)
 		}
 	}
 	states := make([]State[float32], len(parts))
@@ -67,10 +86,25 @@ func (s *States) Merge(parts ...*States) error {
 	return nil
 }
 
+// check refuses arrays that do not belong together.
+func (s *States) check() error {
+	if s == nil {
+		return fmt.Errorf("%w: the states are nil", ErrShape)
+	}
+	if n, err := bufferSize(len(s.M), s.ValueDim); err != nil || len(s.L) != len(s.M) || len(s.O) != n {
+		return fmt.Errorf("%w: states of value dim %d have %d elements of m, %d of l and %d of o, want as many of m and l, and value dim times as many of o",
+			ErrShape, s.ValueDim, len(s.M), len(s.L), len(s.O))
+	}
+	return nil
+}
+
 // Output turns final states into outputs: it adds each head's sink, once, and
 // writes out [rows, ValueDim] and, unless nil, the natural lse [rows]. Row r
 // belongs to query head r mod numHeads. sinks may be nil. It wraps [ErrShape].
 func (s *States) Output(out, lse []float32, numHeads int, sinks []float32) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	rows := len(s.M)
 	if numHeads < 1 || rows%numHeads != 0 || len(out) != rows*s.ValueDim ||
 		lse != nil && len(lse) != rows || sinks != nil && len(sinks) != numHeads {

@@ -21,6 +21,8 @@ type Info struct {
 	// MinKeysPerSplit is the least number of keys that a split is worth on it, at
 	// least 32; 0 leaves it to the plan.
 	MinKeysPerSplit int
+	// Traces says that it fills Launch.Trace.
+	Traces bool
 }
 
 // Backend computes decode attention. Its methods may be called from several
@@ -52,4 +54,8 @@ type Launch struct {
 	// States, when set, receives states instead, without sinks: Out and LSE stay
 	// untouched. Rows are [queries, NumHeads].
 	States *attn.States
+
+	// Trace, when set, receives which processor did what and when, from backends
+	// that say so in their Info; others leave it alone.
+	Trace *Trace
 }

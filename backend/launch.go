@@ -3,7 +3,6 @@ package backend
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/flashdec/flashdec/attn"
 )
@@ -13,6 +12,9 @@ var ErrClosed = errors.New("backend is closed")
 
 // NumQueries is the number of new queries of all sequences of the plan.
 func (l *Launch) NumQueries() int {
+	if l.Plan == nil {
+		return 0
+	}
 	n := 0
 	for i := range l.Plan.Config.Seqs {
 		n += l.Plan.Config.Seqs[i].NumQueries
@@ -20,10 +22,13 @@ func (l *Launch) NumQueries() int {
 	return n
 }
 
-// Validate reports the first thing that keeps the launch from being computed.
-// What passes can be decoded without a further check. It wraps [attn.ErrShape],
-// [attn.ErrOption] or an error of the cache's view.
+// Validate reports the first thing that keeps the launch from being computed, in
+// the plan, too. What passes can be decoded without a further check. It wraps
+// [attn.ErrShape], [attn.ErrOption] or an error of the cache's view.
 func (l *Launch) Validate() error {
+	if l == nil {
+		return fmt.Errorf("%w: the launch is nil", attn.ErrShape)
+	}
 	if l.Plan == nil {
 		return fmt.Errorf("%w: the launch has no plan", attn.ErrShape)
 	}
@@ -65,11 +70,8 @@ func (l *Launch) checkPlan() error {
 		if s.Len != l.KV.Seqs[i].Len {
 			return fmt.Errorf("%w: the plan has %d keys in sequence %d, the cache %d", attn.ErrShape, s.Len, i, l.KV.Seqs[i].Len)
 		}
-		if s.NumQueries < 0 {
-			return fmt.Errorf("%w: the plan has %d queries in sequence %d, want at least 0", attn.ErrShape, s.NumQueries, i)
-		}
 	}
-	return nil
+	return l.Plan.Check()
 }
 
 func (l *Launch) checkKV() error {
@@ -98,8 +100,8 @@ func (l *Launch) checkMask() error {
 // checkBuffers compares the buffers' lengths with the plan's queries.
 func (l *Launch) checkBuffers() error {
 	queries := l.NumQueries()
-	if queries < 0 || queries > math.MaxInt/(l.Shape.NumHeads*max(l.Shape.KeyDim, l.Shape.ValueDim)) {
-		return fmt.Errorf("%w: %d queries are more than a buffer can hold", attn.ErrShape, queries)
+	if err := l.Shape.CheckQueries(queries); err != nil {
+		return err
 	}
 	rows := queries * l.Shape.NumHeads
 	if err := l.checkLen("q", len(l.Q), rows, l.Shape.KeyDim); err != nil {

@@ -63,6 +63,26 @@ func TestLaunchIsValid(t *testing.T) {
 	}
 }
 
+// TestChangedPlan: a plan that somebody has written to is not decoded.
+func TestChangedPlan(t *testing.T) {
+	for name, change := range map[string]func(p *plan.Plan){
+		"another sequence": func(p *plan.Plan) { p.Items[0].Seq = 7 },
+		"no items":         func(p *plan.Plan) { p.Items = p.Items[:0] },
+		"fewer rows":       func(p *plan.Plan) { p.Rows = -1 },
+		"another unit":     func(p *plan.Plan) { p.Items[0].Unit++ },
+		"a row":            func(p *plan.Plan) { p.Items[0].Row = 5 },
+		"a border":         func(p *plan.Plan) { p.Items[0].Begin++ },
+		"more queries":     func(p *plan.Plan) { p.Items[0].NumQueries++ },
+		"a query tile":     func(p *plan.Plan) { p.Config.QueryTile = -1 },
+	} {
+		l := launch(t)
+		change(l.Plan)
+		if err := l.Validate(); !errors.Is(err, attn.ErrShape) && !errors.Is(err, attn.ErrOption) {
+			t.Errorf("%s: %v, want ErrShape or ErrOption", name, err)
+		}
+	}
+}
+
 func TestLaunchOfNothingIsValid(t *testing.T) {
 	for _, seqs := range [][]plan.Seq{nil, {{Len: 0}}, {{Len: 20}}} {
 		l := launch(t)

@@ -3,6 +3,8 @@ package kv
 import (
 	"fmt"
 	"sync"
+
+	"github.com/flashdec/flashdec/attn"
 )
 
 // Cache is a pool of pages that sequences take from. A page may belong to several
@@ -19,7 +21,11 @@ type Cache struct {
 	used   int     // pages that some sequence holds
 	shared int     // pages that several sequences hold
 	closed bool
+
+	writing sync.RWMutex // held for reading while pages are written, so that Close waits
 }
+
+var errNilCache = fmt.Errorf("%w: the cache is nil", ErrFreed)
 
 // none ends the list of free pages.
 const none = -1
@@ -47,6 +53,9 @@ func New(cfg Config) (*Cache, error) {
 // NewOn makes an empty cache over a store that has the pages of cfg. The cache
 // closes the store. It wraps [attn.ErrShape].
 func NewOn(store Store, cfg Config) (*Cache, error) {
+	if store == nil {
+		return nil, fmt.Errorf("%w: the store is nil", attn.ErrShape)
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -57,19 +66,51 @@ func newCache(cfg Config, store Store) *Cache {
 	return &Cache{cfg: cfg, store: store, free: none}
 }
 
-// Config is what the cache was made with, defaults of the scales put in.
-func (c *Cache) Config() Config { return c.cfg }
+// Config is what the cache was made with, defaults of the scales put in. It is a
+// copy.
+func (c *Cache) Config() Config {
+	if c == nil {
+		return Config{}
+	}
+	return c.cfg.complete()
+}
 
-// Close gives the pages back. Sequences of the cache return [ErrFreed] from then
-// on. A view that is still around may be read, but what it reads is undefined.
+// open reports whether the cache can be used. The caller holds the lock.
+func (c *Cache) open() error {
+	if c.closed || c.store == nil {
+		return fmt.Errorf("%w: the cache is closed, or was never made", ErrFreed)
+	}
+	return nil
+}
+
+// Close gives the pages back, when appends under way are done. Sequences of the
+// cache return [ErrFreed] from then on. A view that is still around may be read, but what it reads is undefined.
 func (c *Cache) Close() error {
+	if c == nil {
+		return errNilCache
+	}
+	if err := c.shut(); err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.store.Close()
+}
+
+// shut marks the cache as closed, once.
+func (c *Cache) shut() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return fmt.Errorf("%w: the cache is closed", ErrFreed)
-	}
+	err := c.open()
 	c.closed = true
-	return c.store.Close()
+	return err
+}
+
+// usable reports whether the cache can be used at this moment.
+func (c *Cache) usable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open()
 }
 
 // Stats counts a cache's pages.
@@ -82,6 +123,9 @@ type Stats struct {
 
 // Stats counts the pages at this moment.
 func (c *Cache) Stats() Stats {
+	if c == nil {
+		return Stats{}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Stats{Pages: c.cfg.NumPages, Used: c.used, Shared: c.shared, Bytes: c.used * c.cfg.PageBytes()}
@@ -94,23 +138,34 @@ func (c *Cache) NewSequence() *Sequence { return &Sequence{cache: c} }
 // until one of them changes. It wraps [ErrFreed], or [attn.ErrShape] when a
 // sequence is nil or another cache's.
 func (c *Cache) View(seqs ...*Sequence) (View, error) {
-	v := View{NumKVHeads: c.cfg.NumKVHeads, PageSize: c.cfg.PageSize, NumPages: c.cfg.NumPages, Seqs: make([]Table, len(seqs))}
-	v.K, v.V = c.store.Planes()
+	if c == nil {
+		return View{}, errNilCache
+	}
+	err := c.usable()
+	if err != nil {
+		return View{}, err
+	}
+	tables := make([]Table, len(seqs))
 	for i, s := range seqs {
-		table, err := s.table(c)
-		if err != nil {
+		if tables[i], err = s.table(c); err != nil {
 			return View{}, fmt.Errorf("sequence %d of the view: %w", i, err)
 		}
-		v.Seqs[i] = table
 	}
-	return v, nil
+	return c.view(tables), nil
+}
+
+// view is the view of some page tables.
+func (c *Cache) view(tables []Table) View {
+	v := View{NumKVHeads: c.cfg.NumKVHeads, PageSize: c.cfg.PageSize, NumPages: c.cfg.NumPages, Seqs: tables}
+	v.K, v.V = c.store.Planes()
+	return v
 }
 
 // take appends n pages to dst, each held once: all of them or none. The caller
 // holds the lock.
 func (c *Cache) take(dst []PageID, n int) ([]PageID, error) {
-	if c.closed {
-		return dst, fmt.Errorf("%w: the cache is closed", ErrFreed)
+	if err := c.open(); err != nil {
+		return dst, err
 	}
 	if free := c.cfg.NumPages - c.used; n > free {
 		return dst, fmt.Errorf("%w: %d wanted, %d of %d free", ErrNoPages, n, free, c.cfg.NumPages)

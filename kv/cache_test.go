@@ -155,7 +155,7 @@ func TestConfigRefused(t *testing.T) {
 		"key dim is -1":         func(c *kv.Config) { c.KeyDim = -1 },
 		"page size is 0":        func(c *kv.Config) { c.PageSize = 0 },
 		"number of pages is 0":  func(c *kv.Config) { c.NumPages = 0 },
-		"number of pages is 2":  func(c *kv.Config) { c.NumPages = 1 << 31 },
+		"number of pages is 2":  func(c *kv.Config) { c.NumPages = math.MaxInt32 },
 		"layout is 7":           func(c *kv.Config) { c.Layout = 7 },
 		"element type DType(9)": func(c *kv.Config) { c.KeyType = 9 },
 		"K has scales of kind head, which elements of type f32": func(c *kv.Config) { c.KeyScales.Kind = kv.HeadScale },
@@ -179,6 +179,9 @@ func TestConfigRefused(t *testing.T) {
 		if _, err := kv.New(cfg); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want ErrShape with %q", err, name)
 		}
+	}
+	if _, err := kv.NewOn(nil, small); !errors.Is(err, attn.ErrShape) {
+		t.Errorf("no store: %v, want ErrShape", err)
 	}
 }
 

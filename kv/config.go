@@ -60,9 +60,10 @@ func (c Config) Validate() error {
 }
 
 const (
+	wide        = ^uint(0) >> 63 // 1 where an int has 64 bits, and 0 where it has 32
 	maxPageSize = 1 << 30
-	maxPages    = 1 << 30 // page ids are int32, and some are spoken for
-	maxBytes    = 1 << 46 // what a 64-bit system's user space can map, with room to spare
+	maxPages    = 1 << 30             // page ids are int32, and some are spoken for
+	maxBytes    = 1 << (30 + 16*wide) // what a system's user space can map, with room to spare
 )
 
 // checkSize reports a cache that could not be addressed.

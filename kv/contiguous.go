@@ -14,6 +14,10 @@ type Tensor struct {
 	Scales Scales
 }
 
+// maxEmpty is how many sequences may take up page tables, some 40 bytes each, when
+// nothing the caller has is in proportion to them: neither elements nor lengths.
+const maxEmpty = 1 << 20
+
 // Contiguous views two tensors, k [batch, kvHeads, n, keyDim] and v [batch,
 // kvHeads, n, valueDim], as a cache of one page a sequence, in place. lens [batch]
 // is how many of the n keys each sequence really has; nil means n. The rest is
@@ -25,6 +29,9 @@ func Contiguous(k, v Tensor, batch, kvHeads, n, keyDim, valueDim int, lens []int
 	}
 	if lens != nil && len(lens) != batch {
 		return View{}, fmt.Errorf("%w: %d lengths, want %d, one a sequence", attn.ErrShape, len(lens), batch)
+	}
+	if n == 0 && lens == nil && batch > maxEmpty {
+		return View{}, fmt.Errorf("%w: a batch of %d sequences without a key, want at most %d", attn.ErrShape, batch, maxEmpty)
 	}
 	view := View{NumKVHeads: kvHeads, PageSize: max(n, 1), NumPages: batch}
 	var err error
@@ -55,9 +62,10 @@ func (t Tensor) plane(name string, batch, kvHeads, n, dim int) (Plane, error) {
 	row := t.Type.rowElements(dim)
 	head, ok1 := extent([2]int{n, row})
 	page, ok2 := extent([2]int{kvHeads, head})
-	rows, ok3 := extent([2]int{batch * kvHeads, n})
-	bytes, ok4 := extent([2]int{rows, t.Type.RowBytes(dim)})
-	if !t.Type.known() || !ok1 || !ok2 || !ok3 || !ok4 || bytes != len(t.Data) {
+	heads, ok3 := extent([2]int{batch, kvHeads})
+	rows, ok4 := extent([2]int{heads, n})
+	bytes, ok5 := extent([2]int{rows, t.Type.RowBytes(dim)})
+	if !t.Type.known() || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || bytes != len(t.Data) {
 		return Plane{}, fmt.Errorf("%w: %s has %d bytes, want [%d, %d, %d, %d] of %v",
 			attn.ErrShape, name, len(t.Data), batch, kvHeads, n, dim, t.Type)
 	}

@@ -88,4 +88,10 @@ func (t DType) integer() bool { return t == I8 || t == I4 }
 
 func (t DType) known() bool { return t < numDTypes }
 
-func (t DType) elem() simd.Elem { return dtypes[t].elem }
+// Elem is the type's name among this module's kernels, if it is known.
+func (t DType) Elem() (e simd.Elem, known bool) {
+	if t.known() {
+		return dtypes[t].elem, true
+	}
+	return 0, false
+}

@@ -22,18 +22,19 @@ type Deviation struct {
 // NumKVHeads, KeyDim] and values [n, NumKVHeads, ValueDim] that they were
 // appended as. It wraps [attn.ErrShape] or [ErrFreed].
 func (s *Sequence) Loss(first int, k, v []float32) (Loss, error) {
-	cfg := &s.cache.cfg
-	view, err := s.cache.View(s)
-	if err != nil {
+	if err := s.enter(); err != nil {
 		return Loss{}, err
 	}
+	defer s.mu.Unlock() // what is compared must not change meanwhile
+	cfg := &s.cache.cfg
 	n, err := cfg.numTokens(k, v)
 	if err != nil {
 		return Loss{}, err
 	}
-	if length := view.Seqs[0].Len; first < 0 || n > length-first {
-		return Loss{}, fmt.Errorf("%w: tokens %d to %d of a sequence of %d", attn.ErrShape, first, first+n, length)
+	if first < 0 || n > s.n-first {
+		return Loss{}, fmt.Errorf("%w: %d tokens from position %d on of a sequence of %d", attn.ErrShape, n, first, s.n)
 	}
+	view := s.cache.view([]Table{s.clipped()})
 	rows := view.Sequence(0)
 	return Loss{
 		deviation(rows.Key, k, first, cfg.NumKVHeads, cfg.KeyDim),

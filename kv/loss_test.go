@@ -4,11 +4,37 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/kv"
 )
+
+// TestLossWhileOthersAppend: what is compared does not change meanwhile. The race
+// detector sees when it does.
+func TestLossWhileOthersAppend(t *testing.T) {
+	cache := open(t, kv.Config{NumKVHeads: 1, KeyDim: 4, ValueDim: 4, PageSize: 2, NumPages: 64})
+	seq := cache.NewSequence()
+	x := []float32{1, 2, 3, 4}
+	if err := seq.Append(x, x); err != nil {
+		t.Fatal(err)
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() {
+		for range 200 {
+			if err := errors.Join(seq.Truncate(0), seq.Append(x, x)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 200 {
+		if loss, err := seq.Loss(0, x, x); loss != (kv.Loss{}) || err != nil && !errors.Is(err, attn.ErrShape) {
+			t.Fatalf("loss is %+v, %v, want none or no token", loss, err)
+		}
+	}
+}
 
 func TestLoss(t *testing.T) {
 	cfg := kv.Config{
@@ -27,7 +53,7 @@ func TestLoss(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("loss is %+v (%v), want %+v", got, err, want)
 	}
-	if _, err := seq.Loss(2, k, v); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), "tokens 2 to 5 of a sequence of 4") {
+	if _, err := seq.Loss(2, k, v); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), "3 tokens from position 2 on of a sequence of 4") {
 		t.Errorf("beyond the end: %v, want ErrShape", err)
 	}
 	if _, err := seq.Loss(0, k[1:], v); !errors.Is(err, attn.ErrShape) {

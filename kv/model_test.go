@@ -143,6 +143,16 @@ func (m *model) truncate(t *rapid.T) {
 	m.want[i] = m.want[i][:n:n]
 }
 
+func (m *model) forget(t *rapid.T) {
+	i := m.pick(t)
+	n := rapid.IntRange(0, len(m.want[i])).Draw(t, "before")
+	gone, err := m.seqs[i].Forget(n)
+	if err != nil || gone != n-n%m.cfg.PageSize {
+		t.Fatalf("forgetting before %d: %d tokens went, %v", n, gone, err)
+	}
+	m.want[i] = m.want[i][gone:]
+}
+
 func (m *model) free(t *rapid.T) {
 	i := m.pick(t)
 	if err := m.seqs[i].Free(); err != nil {
@@ -206,7 +216,7 @@ func run(t *rapid.T) {
 	poison(t, cache)
 	m := &model{cache: cache, cfg: cfg}
 	t.Repeat(map[string]func(*rapid.T){
-		"add": m.add, "append": m.append, "fork": m.fork, "truncate": m.truncate, "free": m.free, "": m.check,
+		"add": m.add, "append": m.append, "fork": m.fork, "truncate": m.truncate, "forget": m.forget, "free": m.free, "": m.check,
 	})
 	for len(m.seqs) > 0 {
 		if err := m.seqs[0].Free(); err != nil {

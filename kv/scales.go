@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/flashdec/flashdec/attn"
@@ -53,18 +54,32 @@ func (s *Scales) Offset(page PageID, head, slot int) int {
 }
 
 // Shared is the scale of a channel of a KV head, of dim channels, that all tokens
-// share: 1 where each has its own, or none has.
+// share: 1 where each has its own, or none has; NaN where there should be one and
+// is not.
 func (s *Scales) Shared(head, channel, dim int) float32 {
-	x := float32(1)
+	at := 0
 	switch s.Kind {
 	case TensorScale:
-		x = s.Values[0]
 	case HeadScale:
-		x = s.Values[head]
+		at = head
 	case ChannelScale:
-		x = s.Values[head*dim+channel]
+		at = head*dim + channel
+	default:
+		return 1
 	}
-	return finite(x)
+	if at < 0 || at >= len(s.Values) {
+		return float32(math.NaN())
+	}
+	return finite(s.Values[at])
+}
+
+// has reports whether a row's own scale, if it has one, is among Values.
+func (s *Scales) has(page PageID, head, slot int) bool {
+	if s.Kind != TokenScale {
+		return true
+	}
+	at, ok := extent([2]int{int(page), s.PageStride}, [2]int{head, s.HeadStride}, [2]int{slot, s.SlotStride})
+	return ok && at < len(s.Values)
 }
 
 // finite is the scale x, NaN if it is infinite.

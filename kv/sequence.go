@@ -20,6 +20,9 @@ type Sequence struct {
 
 // Len is the number of tokens.
 func (s *Sequence) Len() int {
+	if s == nil {
+		return 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
@@ -30,13 +33,12 @@ func (s *Sequence) Len() int {
 // the sequence is as it was. It wraps [attn.ErrShape], [ErrNoPages], [ErrFreed] or
 // [ErrNotFinite].
 func (s *Sequence) Append(k, v []float32) error {
-	n, err := s.cache.cfg.numTokens(k, v)
-	if err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	n, err := s.cache.cfg.numTokens(k, v)
+	if err != nil {
 		return err
 	}
 	pages, replaced, err := s.extend(n)
@@ -96,6 +98,11 @@ func (s *Sequence) kept(replaced int) int {
 // fill copies the replaced page, if any, and writes the new tokens behind it. The
 // replaced page is still held meanwhile, so that no other sequence writes into it.
 func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
+	s.cache.writing.RLock()
+	defer s.cache.writing.RUnlock()
+	if err := s.cache.usable(); err != nil {
+		return err // closed since the pages were taken
+	}
 	cfg := &s.cache.cfg
 	if replaced != none {
 		if err := s.cache.store.Copy(pages[replaced], s.pages[replaced], s.n%cfg.PageSize); err != nil {
@@ -118,11 +125,10 @@ func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
 // one of them appends into a shared one, which it copies first. It wraps
 // [ErrFreed].
 func (s *Sequence) Fork() (*Sequence, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	if err := s.enter(); err != nil {
 		return nil, err
 	}
+	defer s.mu.Unlock()
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
 	s.cache.hold(s.pages)
@@ -132,11 +138,10 @@ func (s *Sequence) Fork() (*Sequence, error) {
 // Truncate keeps the first n tokens and gives back the pages that they do not
 // need. It wraps [attn.ErrShape] or [ErrFreed].
 func (s *Sequence) Truncate(n int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
+	defer s.mu.Unlock()
 	if n < 0 || n > s.n {
 		return fmt.Errorf("%w: truncating a sequence of %d tokens to %d", attn.ErrShape, s.n, n)
 	}
@@ -149,11 +154,10 @@ func (s *Sequence) Truncate(n int) error {
 // Free gives all pages back. The sequence cannot be used any more. It wraps
 // [ErrFreed].
 func (s *Sequence) Free() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	if err := s.enter(); err != nil {
 		return err
 	}
+	defer s.mu.Unlock()
 	s.release(s.pages)
 	s.pages, s.n, s.freed = nil, 0, true
 	return nil
@@ -171,23 +175,34 @@ func (s *Sequence) table(c *Cache) (Table, error) {
 	if s == nil || s.cache != c {
 		return Table{}, fmt.Errorf("%w: it is nil or another cache's", attn.ErrShape)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.alive(); err != nil {
+	if err := s.enter(); err != nil {
 		return Table{}, err
 	}
-	return Table{Pages: s.pages, Len: s.n}, nil
+	defer s.mu.Unlock()
+	return s.clipped(), nil
+}
+
+// clipped is the page table without room behind, where appends write. The caller
+// holds the lock.
+func (s *Sequence) clipped() Table { return Table{Pages: slices.Clip(s.pages), Len: s.n} }
+
+// enter locks the sequence if it can be used; the caller unlocks it then.
+func (s *Sequence) enter() error {
+	if s == nil {
+		return fmt.Errorf("%w: the sequence is nil", ErrFreed)
+	}
+	s.mu.Lock()
+	err := s.alive()
+	if err != nil {
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // alive reports whether the sequence can still be used.
 func (s *Sequence) alive() error {
-	if s.freed {
-		return fmt.Errorf("%w: the sequence is freed", ErrFreed)
+	if s.freed || s.cache == nil {
+		return fmt.Errorf("%w: the sequence is freed, or of no cache", ErrFreed)
 	}
-	s.cache.mu.Lock()
-	defer s.cache.mu.Unlock()
-	if s.cache.closed {
-		return fmt.Errorf("%w: the sequence's cache is closed", ErrFreed)
-	}
-	return nil
+	return s.cache.usable()
 }

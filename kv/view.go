@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/internal/simd"
@@ -16,11 +17,28 @@ func (p *Plane) Offset(page PageID, head, slot int) int {
 func (p *Plane) RowBytes() int { return p.Type.RowBytes(p.Dim) }
 
 // Row reads the row of a page, KV head and slot into dst [Dim]: elements widened
-// exactly, or codes times their scales, rounded once.
+// exactly, or codes times their scales, rounded once. A row that does not lie
+// inside Data, or has no scale, reads as NaN, and so does one that dst is too
+// short for.
 func (p *Plane) Row(dst []float32, page PageID, head, slot int) {
+	if !p.has(page, head, slot) || len(dst) < p.Dim {
+		for i := range dst {
+			dst[i] = float32(math.NaN())
+		}
+		return
+	}
 	at := p.Offset(page, head, slot)
-	simd.Widen(dst[:p.Dim], p.Type.elem(), p.Data[at:at+p.RowBytes()])
+	simd.Widen(dst[:p.Dim], dtypes[p.Type].elem, p.Data[at:at+p.RowBytes()])
 	p.Scales.multiply(dst[:p.Dim], page, head, slot)
+}
+
+// has reports whether a row and its scale lie inside the plane's memory.
+func (p *Plane) has(page PageID, head, slot int) bool {
+	if !p.Type.known() {
+		return false
+	}
+	end, ok := extent([2]int{int(page), p.PageStride}, [2]int{head, p.HeadStride}, [2]int{slot, p.SlotStride}, [2]int{p.Dim, 1})
+	return ok && end <= elements(len(p.Data), p.Type) && p.Scales.has(page, head, slot)
 }
 
 // fits reports whether the rows of pages up to last lie inside the plane's data,
@@ -61,6 +79,9 @@ func elements(n int, t DType) int {
 // view's memory. Page-table entries that no key needs are not looked at. It
 // wraps [attn.ErrShape], [ErrPage] or [ErrCapacity].
 func (v *View) Validate() error {
+	if v == nil {
+		return fmt.Errorf("%w: the view is nil", attn.ErrShape)
+	}
 	if v.NumKVHeads < 1 || v.PageSize < 1 || v.NumPages < 0 {
 		return fmt.Errorf("%w: a view of %d KV heads and %d pages of %d slots, want at least 1, 0 and 1",
 			attn.ErrShape, v.NumKVHeads, v.NumPages, v.PageSize)
@@ -122,8 +143,14 @@ func pagesFor(n, pageSize int) int {
 }
 
 // Sequence returns the keys and values of the i-th sequence, for [attn.Direct].
-// The view must have passed [View.Validate].
-func (v *View) Sequence(i int) attn.KeyValues { return &reader{v, &v.Seqs[i]} }
+// A sequence that the view lacks has no keys; a row that is not inside its memory,
+// which [View.Validate] would have told, reads as NaN.
+func (v *View) Sequence(i int) attn.KeyValues {
+	if i < 0 || i >= len(v.Seqs) {
+		return &reader{v, &Table{}}
+	}
+	return &reader{v, &v.Seqs[i]}
+}
 
 // reader is one sequence of a view.
 type reader struct {
@@ -138,6 +165,10 @@ func (r *reader) Key(dst []float32, head, pos int) { r.row(&r.view.K, dst, head,
 func (r *reader) Value(dst []float32, head, pos int) { r.row(&r.view.V, dst, head, pos) }
 
 func (r *reader) row(p *Plane, dst []float32, head, pos int) {
-	size := r.view.PageSize
-	p.Row(dst, r.table.Pages[pos/size], head, pos%size)
+	size, page := r.view.PageSize, PageID(-1) // which no plane has
+	if pos >= 0 && size > 0 && pos/size < len(r.table.Pages) {
+		page = r.table.Pages[pos/size]
+		pos %= size
+	}
+	p.Row(dst, page, head, pos)
 }

@@ -3,6 +3,7 @@ package kv_test
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -120,17 +121,79 @@ func TestContiguous(t *testing.T) {
 func TestContiguousRefuses(t *testing.T) {
 	ten := kv.Tensor{Data: make([]byte, 40)}
 	for name, f := range map[string]func() (kv.View, error){
-		"v has 40 bytes, want [2, 1, 5, 2] of f32":     func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 2, nil) },
-		"sequence 1 has length 6, want 0 to 5":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5, 6}) },
-		"sequence 0 has length -1, want 0 to 5":        func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{-1, 6}) },
-		"1 lengths, want 2":                            func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5}) },
-		"k has 40 bytes, want [2, 1152921504606846976": func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1<<60, 5, 1, 1, nil) },
-		"k and v of batch 4611686018427387904":         func() (kv.View, error) { return kv.Contiguous(ten, ten, 1<<62, 8, 0, 1, 1, nil) },
-		"0 KV heads":                                   func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 0, 5, 1, 1, nil) },
+		"v has 40 bytes, want [2, 1, 5, 2] of f32":                func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 2, nil) },
+		"sequence 1 has length 6, want 0 to 5":                    func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5, 6}) },
+		"sequence 0 has length -1, want 0 to 5":                   func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{-1, 6}) },
+		"1 lengths, want 2":                                       func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 1, 5, 1, 1, []int{5}) },
+		fmt.Sprintf("k has 40 bytes, want [2, %d", math.MaxInt/8): func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, math.MaxInt/8, 5, 1, 1, nil) },
+		fmt.Sprintf("k and v of batch %d", math.MaxInt):           func() (kv.View, error) { return kv.Contiguous(ten, ten, math.MaxInt, 8, 0, 1, 1, nil) },
+		"k has 0 bytes, want [4, ": func() (kv.View, error) {
+			return kv.Contiguous(kv.Tensor{}, kv.Tensor{}, 4, math.MaxInt/2+1, 1, 1, 1, nil)
+		},
+		"a batch of 1073741824 sequences without a key": func() (kv.View, error) { return kv.Contiguous(kv.Tensor{}, kv.Tensor{}, 1<<30, 1, 0, 1, 1, nil) },
+		"0 KV heads": func() (kv.View, error) { return kv.Contiguous(ten, ten, 2, 0, 5, 1, 1, nil) },
 	} {
 		if _, err := f(); !errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want ErrShape with %q", err, name)
 		}
+	}
+}
+
+// TestRowsThatAreNotThere read as NaN, whatever is asked for.
+func TestRowsThatAreNotThere(t *testing.T) {
+	view := f32View(8, kv.Table{Pages: []kv.PageID{1, unusedPage}, Len: 4})
+	tokens := view.K
+	tokens.Type, tokens.Scales = kv.I8, kv.Scales{Kind: kv.TokenScale, Values: []float32{1}, SlotStride: 1}
+	unknown := view.K
+	unknown.Type = 200
+	seq := view.Sequence(0)
+	for name, read := range map[string]func(dst []float32){
+		"a page that is not there": func(dst []float32) { seq.Key(dst, 0, 2) },
+		"a key beyond the table":   func(dst []float32) { seq.Value(dst, 0, 4) },
+		"a key before the first":   func(dst []float32) { seq.Key(dst, 0, -1) },
+		"a page before the first":  func(dst []float32) { seq.Key(dst, 0, -5) },
+		"a huge head":              func(dst []float32) { seq.Key(dst, math.MaxInt, 0) },
+		"another sequence":         func(dst []float32) { view.Sequence(1).Key(dst, 0, 0) },
+		"a type that is not known": func(dst []float32) { unknown.Row(dst, 0, 0, 0) },
+		"a row without a scale":    func(dst []float32) { tokens.Row(dst, 0, 0, 1) },
+	} {
+		dst := []float32{1, 2}
+		if read(dst); dst[0] == dst[0] || dst[1] == dst[1] {
+			t.Errorf("%s: %v, want NaN", name, dst)
+		}
+	}
+	dst := []float32{1}
+	if view.K.Row(dst, 1, 0, 0); dst[0] == dst[0] {
+		t.Errorf("a row of 2 in 1 element: %v, want NaN", dst)
+	}
+	if n := view.Sequence(-1).Len(); n != 0 {
+		t.Errorf("sequence -1 has %d keys", n)
+	}
+	if x := (&kv.Scales{Kind: kv.HeadScale}).Shared(0, 0, 1); x == x {
+		t.Errorf("the scale of a head that has none is %v, want NaN", x)
+	}
+}
+
+// TestViewIsNoHandle: what a caller appends to a view's page table, or writes into
+// the configuration it was told, does not reach the cache.
+func TestViewIsNoHandle(t *testing.T) {
+	scales := kv.Scales{Kind: kv.HeadScale, Values: []float32{2}}
+	cache := open(t, kv.Config{NumKVHeads: 1, KeyDim: 1, ValueDim: 1, PageSize: 1, NumPages: 8, KeyType: kv.I8, KeyScales: scales})
+	seq := cache.NewSequence()
+	five := make([]float32, 5)
+	if err := errors.Join(seq.Append(five, five), seq.Truncate(2)); err != nil {
+		t.Fatal(err)
+	}
+	view, err := cache.View(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := cap(view.Seqs[0].Pages); n != 2 {
+		t.Errorf("the table of 2 pages has room for %d", n)
+	}
+	cache.Config().KeyScales.Values[0] = 5
+	if x := view.K.Scales.Values[0]; x != 2 {
+		t.Errorf("the cache's scale is %v after its configuration was written to, want 2", x)
 	}
 }
 

@@ -1,95 +1,119 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
 
-// Check verifies that the items of each unit cover every key that it sees
-// exactly once, in the order of their rows, and that no two units share a row of
-// partial states. Plans from [New] pass; it is for tests, and for plans that
-// came another way.
+	"github.com/flashdec/flashdec/attn"
+)
+
+// Check verifies that the plan is whole: that its units are those of its Config,
+// that the items of each cover every key it sees exactly once, in the order of
+// their rows, and that no two units share a row of partial states. Plans from
+// [New] pass as long as nobody changes them; a backend need not look at what it
+// reads of a plan that does. Check takes some nanoseconds an item, and allocates
+// nothing. It wraps [attn.ErrShape] and [attn.ErrOption].
 func (p *Plan) Check() error {
-	offset, err := p.checkUnits()
-	if err != nil {
+	if p == nil {
+		return fmt.Errorf("plan: %w: the plan is nil", attn.ErrShape)
+	}
+	if err := p.Config.validate(); err != nil {
 		return err
 	}
-	placed := make([]*Item, offset[len(p.Units)])
-	for i := range p.Items {
-		it := &p.Items[i]
-		split, err := p.split(it)
-		if err != nil {
-			return fmt.Errorf("plan: item %d: %w", i, err)
+	c := checker{plan: p}
+	for i, s := range p.Config.Seqs {
+		for q := 0; q < s.NumQueries; q += p.Config.queryTile(s) {
+			if err := c.tile(i, q, min(p.Config.queryTile(s), s.NumQueries-q)); err != nil {
+				return err
+			}
 		}
-		if placed[offset[it.Unit]+split] != nil {
-			return fmt.Errorf("plan: item %d: unit %d has split %d twice", i, it.Unit, split)
-		}
-		placed[offset[it.Unit]+split] = it
 	}
-	for i := range p.Units {
-		if err := p.Units[i].covered(placed[offset[i]:offset[i+1]]); err != nil {
-			return fmt.Errorf("plan: unit %d: %w", i, err)
-		}
+	if c.units != len(p.Units) || c.items != len(p.Items) || c.rows != p.Rows {
+		return fmt.Errorf("plan: %w: %d units, %d items and %d rows of partial states, want %d, %d and %d",
+			attn.ErrShape, len(p.Units), len(p.Items), p.Rows, c.units, c.items, c.rows)
 	}
 	return nil
 }
 
-// checkUnits checks the units' rows and returns where the splits of each begin
-// when all are laid end to end: [len(Units)+1].
-func (p *Plan) checkUnits() (offset []int, err error) {
-	offset = make([]int, 1, len(p.Units)+1)
-	rows := 0
-	for i, u := range p.Units {
-		want := Whole
+// checker walks a plan by unit and split, and counts what it has passed.
+type checker struct {
+	plan               *Plan
+	units, items, rows int
+}
+
+// tile checks the units of a query tile, one a KV head.
+func (c *checker) tile(seq, query, numQueries int) error {
+	p := c.plan
+	u := Unit{Seq: seq, Query: query, NumQueries: numQueries}
+	u.Begin, u.End = p.Config.span(p.Config.Seqs[seq], query, query+numQueries)
+	for u.Head = range p.Config.NumKVHeads {
+		if c.units >= len(p.Units) {
+			return fmt.Errorf("plan: %w: %d units, but there are more sequences, query tiles and KV heads", attn.ErrShape, len(p.Units))
+		}
+		if err := c.unit(u, &p.Units[c.units]); err != nil {
+			return fmt.Errorf("plan: unit %d: %w", c.units, err)
+		}
+		c.units++
+	}
+	return nil
+}
+
+// unit checks a unit and its items. want lacks its splits and their rows.
+func (c *checker) unit(want Unit, u *Unit) error {
+	want.NumSplits, want.Row = u.NumSplits, Whole
+	if n, left := u.NumSplits, len(c.plan.bySplit)-c.items; n < 0 || n > left {
+		return fmt.Errorf("%w: %d splits, want 0 to the %d items left", attn.ErrShape, n, left)
+	}
+	rows := want.NumQueries * c.plan.Config.GroupSize
+	if u.NumSplits > 1 {
+		if rows > (maxRows-c.rows)/u.NumSplits {
+			return fmt.Errorf("%w: %d splits of %d rows, want at most %d in all", attn.ErrShape, u.NumSplits, rows, maxRows)
+		}
+		want.Row = c.rows
+		c.rows += u.NumSplits * rows
+	}
+	if !u.equals(&want) {
+		return fmt.Errorf("%w: it is %+v, want %+v", attn.ErrShape, *u, want)
+	}
+	it := Item{Unit: c.units, Seq: u.Seq, Head: u.Head, Query: u.Query, NumQueries: u.NumQueries, End: u.Begin, Row: u.Row}
+	for range u.NumSplits {
+		if err := c.split(&it, u.End); err != nil {
+			return err
+		}
 		if u.NumSplits > 1 {
-			want = rows
-			rows += u.NumSplits * u.NumQueries * p.Config.GroupSize
+			it.Row += rows
 		}
-		if u.Row != want {
-			return nil, fmt.Errorf("plan: unit %d has row %d, want %d", i, u.Row, want)
-		}
-		offset = append(offset, offset[i]+u.NumSplits)
 	}
-	if rows != p.Rows {
-		return nil, fmt.Errorf("plan: %d rows, want %d", p.Rows, rows)
-	}
-	if n := offset[len(p.Units)]; n != len(p.Items) {
-		return nil, fmt.Errorf("plan: %d items, want the %d splits of all units", len(p.Items), n)
-	}
-	return offset, nil
-}
-
-// split is which split of its unit an item is.
-func (p *Plan) split(it *Item) (int, error) {
-	if it.Unit < 0 || it.Unit >= len(p.Units) {
-		return 0, fmt.Errorf("unit %d, want 0 to %d", it.Unit, len(p.Units)-1)
-	}
-	u := &p.Units[it.Unit]
-	if it.Seq != u.Seq || it.Head != u.Head || it.Query != u.Query || it.NumQueries != u.NumQueries {
-		return 0, fmt.Errorf("%+v is not of unit %+v", *it, *u)
-	}
-	if u.Row == Whole {
-		if it.Row != Whole || u.NumSplits != 1 {
-			return 0, fmt.Errorf("row %d in a unit of %d splits", it.Row, u.NumSplits)
-		}
-		return 0, nil
-	}
-	rows := u.NumQueries * p.Config.GroupSize
-	split := (it.Row - u.Row) / rows
-	if split < 0 || split >= u.NumSplits || it.Row != u.Row+split*rows {
-		return 0, fmt.Errorf("row %d, want %d + a multiple of %d below %d", it.Row, u.Row, rows, u.NumSplits*rows)
-	}
-	return split, nil
-}
-
-// covered checks the borders of a unit's items, which are in order of split.
-func (u *Unit) covered(items []*Item) error {
-	end := u.Begin
-	for i, it := range items {
-		if it.Begin != end || it.End <= it.Begin {
-			return fmt.Errorf("split %d is of keys [%d, %d), want from %d on and at least one", i, it.Begin, it.End, end)
-		}
-		end = it.End
-	}
-	if end != u.End {
-		return fmt.Errorf("splits end at key %d, want %d", end, u.End)
+	if it.End != u.End {
+		return fmt.Errorf("%w: its splits end at key %d, want %d", attn.ErrShape, it.End, u.End)
 	}
 	return nil
+}
+
+// split checks the item of a unit's next split. want is the one before it, but for
+// its row.
+func (c *checker) split(want *Item, end int) error {
+	i := int(c.plan.bySplit[c.items])
+	if i < 0 || i >= len(c.plan.Items) {
+		return fmt.Errorf("%w: item %d is missing", attn.ErrShape, i)
+	}
+	it := &c.plan.Items[i]
+	want.Begin, want.End = want.End, it.End
+	if !it.equals(want) || it.End <= it.Begin || it.End > end {
+		return fmt.Errorf("%w: item %d is %+v, want %+v, and at least one key that ends at %d or before", attn.ErrShape, i, *it, *want, end)
+	}
+	c.items++
+	return nil
+}
+
+// equals is it == want, field by field: comparing whole structs right after
+// writing one of them waits for the writes, three times as long.
+func (it *Item) equals(want *Item) bool {
+	return it.Unit == want.Unit && it.Seq == want.Seq && it.Head == want.Head && it.Query == want.Query &&
+		it.NumQueries == want.NumQueries && it.Begin == want.Begin && it.End == want.End && it.Row == want.Row
+}
+
+// equals is u == want, as that of items.
+func (u *Unit) equals(want *Unit) bool {
+	return u.Seq == want.Seq && u.Head == want.Head && u.Query == want.Query && u.NumQueries == want.NumQueries &&
+		u.Begin == want.Begin && u.End == want.End && u.NumSplits == want.NumSplits && u.Row == want.Row
 }

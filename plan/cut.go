@@ -12,6 +12,7 @@ type cut struct {
 	begin, end int // keys that any of the queries sees
 	n          int // splits, at most one a step; 0 when no key is seen
 	step       int // borders are multiples of it, counted from begin
+	items      int // of the cuts before it, in the plan
 }
 
 // keyTile is the step of borders: kernels load keys in tiles of this many or

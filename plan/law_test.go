@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
@@ -234,8 +235,8 @@ func FuzzPlan(f *testing.F) {
 	f.Add(300, 1, 40000, 3, 2, 4, true, 100, 31, 0, false, 0)
 	f.Add(0, 1, 0, 0, 1, 1, false, 0, 1, 2, true, 1)
 	f.Add(4096, 70, 1, 5, 3, 7, true, 31, 132, 0, false, 16)
-	f.Add(-1, 1, 1<<62, 100, 8, -5, false, -1, 0, -1, true, 1<<62)
-	f.Add(1<<40, 9, 3, 9, 8, 1<<20, false, 1<<62, 1<<16, 0, false, 1<<62)
+	f.Add(-1, 1, math.MaxInt, 100, 8, -5, false, -1, 0, -1, true, math.MaxInt)
+	f.Add(min(1<<40, math.MaxInt), 9, 3, 9, 8, 1<<20, false, math.MaxInt, 1<<16, 0, false, math.MaxInt)
 	f.Fuzz(func(t *testing.T, len0, queries0, len1, queries1, heads, group int, causal bool, window, width, splits int, invariant bool, tile int) {
 		if max(queries0, queries1) > 200 || heads > 20 || splits > 500 {
 			t.Skip("more units or items than the checks can follow")

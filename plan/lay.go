@@ -51,10 +51,11 @@ func lay(cfg Config, cuts []cut) *Plan {
 	for i := range cuts {
 		p.addUnits(&cuts[i])
 		runs = appendRuns(runs, i, &cuts[i])
+		cuts[i].items = items
 		items += cuts[i].n * cfg.NumKVHeads
 	}
 	sortRuns(runs)
-	p.Items = make([]Item, 0, items)
+	p.Items, p.bySplit = make([]Item, 0, items), make([]int32, items)
 	for _, r := range runs {
 		p.addItems(r, &cuts[r.cut])
 	}
@@ -100,15 +101,17 @@ func (p *Plan) addItems(r run, c *cut) {
 		if c.n > 1 {
 			it.Row = p.Units[it.Unit].Row + r.first*c.rows
 		}
-		p.addSplits(it, r.count, keys, c.rows)
+		p.addSplits(it, p.bySplit[c.items+it.Head*c.n+r.first:][:r.count], keys, c.rows)
 		it.Unit++
 	}
 }
 
-// addSplits adds an item and those that follow it in its unit, equally long.
-func (p *Plan) addSplits(it Item, n, keys, rows int) {
-	for range n {
+// addSplits adds an item and those that follow it in its unit, equally long, and
+// writes their indexes.
+func (p *Plan) addSplits(it Item, indexes []int32, keys, rows int) {
+	for i := range indexes {
 		it.End = it.Begin + keys
+		indexes[i] = int32(len(p.Items))
 		p.Items = append(p.Items, it)
 		it.Begin = it.End
 		it.Row += rows

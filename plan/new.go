@@ -7,15 +7,18 @@ import (
 	"github.com/flashdec/flashdec/attn"
 )
 
-// Bounds of what New accepts. Within them no product of a plan overflows an int.
+// wide is 1 where an int has 64 bits, and 0 where it has 32.
+const wide = ^uint(0) >> 63
+
+// Bounds of what New accepts. Within them no product of a plan overflows an int,
+// so they are lower where that has 32 bits.
 const (
-	maxHeads   = 1 << 20 // KV heads, query heads a KV head: as attn.Shape
-	maxWidth   = 1 << 16 // items at once: far above any processor's
-	maxLen     = 1 << 40 // keys of a sequence
-	maxQueries = 1 << 30 // new queries of a sequence
-	maxItems   = 1 << 24 // units, and items: about 2 GB of plan
-	maxRows    = 1 << 40 // rows of partial states
-	maxWork    = 1 << 60 // see work
+	maxHeads   = 1 << 20             // KV heads, query heads a KV head: as attn.Shape
+	maxLen     = 1 << (26 + 14*wide) // keys of a sequence
+	maxQueries = 1 << 30             // new queries of a sequence
+	maxItems   = 1 << 24             // units, and items: about 2 GB of plan
+	maxRows    = 1 << (26 + 14*wide) // rows of partial states
+	maxWork    = 1 << (29 + 31*wide) // see work
 )
 
 // New plans a decode step. It wraps [attn.ErrShape] and [attn.ErrOption].
@@ -61,7 +64,7 @@ func (cfg *Config) validate() error {
 	}{
 		{"number of KV heads", cfg.NumKVHeads, 1, maxHeads, attn.ErrShape},
 		{"group size", cfg.GroupSize, 1, maxHeads, attn.ErrShape},
-		{"width", cfg.Width, 1, maxWidth, attn.ErrOption},
+		{"width", cfg.Width, 1, MaxWidth, attn.ErrOption},
 		{"window", cfg.Window, 0, maxInt, attn.ErrOption},
 		{"number of splits", cfg.NumSplits, 0, maxInt, attn.ErrOption},
 		{"query tile", cfg.QueryTile, 0, maxInt, attn.ErrOption},
@@ -71,7 +74,7 @@ func (cfg *Config) validate() error {
 			return fmt.Errorf("plan: %w: %s is %d, want %s", f.kind, f.name, f.got, interval(f.low, f.high))
 		}
 	}
-	units := 0
+	units := 0.0
 	for i, s := range cfg.Seqs {
 		if s.Len < 0 || s.Len > maxLen {
 			return fmt.Errorf("plan: %w: sequence %d has %d keys, want %s", attn.ErrShape, i, s.Len, interval(0, maxLen))
@@ -79,8 +82,11 @@ func (cfg *Config) validate() error {
 		if s.NumQueries < 0 || s.NumQueries > maxQueries {
 			return fmt.Errorf("plan: %w: sequence %d has %d queries, want %s", attn.ErrShape, i, s.NumQueries, interval(0, maxQueries))
 		}
-		if units += cfg.tiles(s) * cfg.NumKVHeads; units > maxItems {
-			return fmt.Errorf("plan: %w: sequences 0 to %d make %d units (query tiles × KV heads), want at most %d", attn.ErrShape, i, units, maxItems)
+		if units += float64(cfg.tiles(s)) * float64(cfg.NumKVHeads); units > maxItems {
+			return fmt.Errorf("plan: %w: sequences 0 to %d make %.0f units (query tiles × KV heads), want at most %d", attn.ErrShape, i, units, maxItems)
+		}
+		if rows := float64(s.NumQueries) * float64(cfg.GroupSize); rows > maxRows {
+			return fmt.Errorf("plan: %w: sequence %d has %.0f query rows a KV head, want at most %d", attn.ErrShape, i, rows, maxRows)
 		}
 	}
 	return nil

@@ -39,6 +39,9 @@ type Config struct {
 	MinKeysSource string
 }
 
+// MaxWidth is the highest Width: far above any processor's.
+const MaxWidth = 1 << 16
+
 // LeastKeysPerSplit is the lowest MinKeysPerSplit: the keys that kernels load
 // together.
 const LeastKeysPerSplit = keyTile
@@ -74,14 +77,19 @@ type Unit struct {
 	Row int
 }
 
-// Plan is the work of one decode step. Plans are not changed once made, and can
-// be used any number of times and from several goroutines.
+// Plan is the work of one decode step. It is for reading: a changed plan does not
+// pass [Plan.Check], nor does one that New did not make. It can be used any number
+// of times and from several goroutines.
 type Plan struct {
 	Config Config
 	Items  []Item // in the order to start them: heaviest first
 	Units  []Unit // by sequence, query tile and KV head
 	Rows   int    // rows of partial states in all
 	Reason string // why that many splits, in a sentence
+
+	// bySplit is the items by unit and split, as indexes into Items: what Check
+	// needs to see each exactly once without counting them.
+	bySplit []int32
 }
 
 // MaxSplits is the most splits of any unit; 0 where none sees a key.

@@ -2,6 +2,12 @@ package plan
 
 import "fmt"
 
+// String is the plan in two lines: why it is as it is, and how even.
+func (p *Plan) String() string {
+	return fmt.Sprintf("%s\nbalance %.3f (mean load / highest); %s of partial states\n",
+		p.Reason, p.Balance(), count(p.Rows, "row"))
+}
+
 // reason says why the cuts have the splits they have.
 func (p *Plan) reason(cuts []cut) string {
 	s := summarize(cuts)

@@ -128,7 +128,7 @@ func encodeNPZ(w io.Writer, tensors []Tensor, metadata map[string]string) error 
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		value := metadata[key]
 		if t, ok := written[key]; ok {
-			if text, ok := t.text(); ok && text == value {
+			if text, ok := t.Text(); ok && text == value {
 				continue
 			}
 			return fmt.Errorf("metadata %s: a tensor has that name and another value: %w", quote(key), ErrFormat)

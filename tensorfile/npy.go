@@ -1,8 +1,11 @@
 package tensorfile
 
 import (
+	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -40,50 +43,79 @@ func parseNPY(data []byte) (Tensor, error) {
 }
 
 // tensor gives the array of exactly dataSize bytes its order of bytes and of elements.
-func (h npyHeader) tensor(body []byte) Tensor {
+func (h *npyHeader) tensor(body []byte) Tensor {
 	t := Tensor{DType: h.dtype, Shape: h.shape, Data: body[:len(body):len(body)]}
-	if h.bigEndian && h.itemSize > 1 {
-		t.Data = byteSwapped(t.Data, h.itemSize)
-	}
-	if h.fortran && len(h.shape) > 1 && len(body) > 0 {
-		t.Data = rowMajor(t.Data, h.shape, h.itemSize)
+	if !h.inPlace() {
+		into := memoryRoom(len(body))
+		_ = h.arrange(context.Background(), into, body) // memory takes all, and nobody can cancel
+		t.Data = into.data
 	}
 	return t
 }
 
-func byteSwapped(data []byte, itemSize int) []byte {
-	out := slices.Clone(data)
-	for item := range slices.Chunk(out, itemSize) {
-		slices.Reverse(item)
-	}
-	return out
+// inPlace tells whether the elements lie as a Tensor has them: little-endian, in row-major order.
+func (h *npyHeader) inPlace() bool {
+	return h.dataSize == 0 || !(h.bigEndian && h.itemSize > 1) && !(h.fortran && len(h.shape) > 1)
 }
 
-// rowMajor reorders a column-major array: it walks the elements in row-major order, with at standing
-// at Σ index[d]·stride[d] in the column-major one.
-func rowMajor(data []byte, shape []int, itemSize int) []byte {
-	strides := make([]int, len(shape)) // bytes
-	stride := itemSize
-	for d, dim := range shape {
-		strides[d] = stride
-		stride *= dim
+// arrange writes the elements of the array little-endian and in row-major order.
+func (h *npyHeader) arrange(ctx context.Context, w io.Writer, body []byte) error {
+	const most = 64 << 10 // bytes written at a time
+	out := bufio.NewWriterSize(w, min(len(body), most))
+	item := make([]byte, h.itemSize)
+	done := 0
+	err := h.eachItem(func(at int) error {
+		copy(item, body[at:])
+		if h.bigEndian {
+			slices.Reverse(item)
+		}
+		if done++; done%most == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		_, err := out.Write(item)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	index := make([]int, len(shape))
-	out := make([]byte, 0, len(data))
+	return out.Flush()
+}
+
+// eachItem calls visit with the byte at which each element begins, in row-major order: at stands at
+// Σ index[d]·stride[d].
+func (h *npyHeader) eachItem(visit func(at int) error) error {
+	strides, index := h.strides(), make([]int, len(h.shape))
 	at := 0
-	for len(out) < len(data) {
-		out = append(out, data[at:at+itemSize]...)
-		for d := len(shape) - 1; d >= 0; d-- {
+	for range h.dataSize / h.itemSize {
+		if err := visit(at); err != nil {
+			return err
+		}
+		for d := len(h.shape) - 1; d >= 0; d-- {
 			index[d]++
 			at += strides[d]
-			if index[d] < shape[d] {
+			if index[d] < h.shape[d] {
 				break
 			}
 			at -= index[d] * strides[d]
 			index[d] = 0
 		}
 	}
-	return out
+	return nil
+}
+
+// strides is how many bytes neighbours lie apart, along each dimension of the array as it is stored.
+func (h *npyHeader) strides() []int {
+	strides := make([]int, len(h.shape))
+	stride := h.itemSize
+	for i := range h.shape {
+		d := i // column-major: the first dimension runs fastest
+		if !h.fortran {
+			d = len(h.shape) - 1 - i
+		}
+		strides[d] = stride
+		stride *= h.shape[d]
+	}
+	return strides
 }
 
 // text decodes the one string of an array of dtype 'U' or 'S', of exactly dataSize bytes.

@@ -11,8 +11,8 @@ const (
 	npyMagic = "\x93NUMPY"
 	// maxNPYHeader is numpy's own limit on a header that it does not trust, in bytes.
 	maxNPYHeader = 10_000
-	// maxNPYPrefix is the most bytes that can stand before an array: magic, version, length, header.
-	maxNPYPrefix = len(npyMagic) + 2 + 4 + maxNPYHeader
+	// npyFixed is the most bytes that stand before the header: magic, version, length.
+	npyFixed = len(npyMagic) + 2 + 4
 )
 
 // npyHeader is what stands before an array.
@@ -77,6 +77,19 @@ func cutNPYHeader(data []byte) (dict string, dataAt int, err error) {
 		return "", 0, fmt.Errorf("npy header of %d bytes, but the file ends %d bytes into it: %w", n, len(rest), ErrFormat)
 	}
 	return string(rest[:n]), len(data) - len(rest) + int(n), nil
+}
+
+// npyPrefix is how many bytes stand before an array of which some have been read: at most what a header
+// within its limit takes, whatever they say.
+func npyPrefix(some []byte) int {
+	if len(some) < npyFixed {
+		return npyFixed
+	}
+	length := some[npyFixed-4:]
+	if some[len(npyMagic)] == 1 {
+		return npyFixed - 2 + int(min(binary.LittleEndian.Uint16(length), maxNPYHeader))
+	}
+	return npyFixed + int(min(binary.LittleEndian.Uint32(length), maxNPYHeader))
 }
 
 // parseNPYDict reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, keys in any order.

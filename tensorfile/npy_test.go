@@ -150,15 +150,20 @@ func TestNPYMemoryFollowsTheFile(t *testing.T) {
 	}
 }
 
-// TestRowMajorIsTransposition reorders by index arithmetic and compares: element (i0, i1, …) stands at
+// TestArrangeIsTransposition reorders by index arithmetic and compares: element (i0, i1, …) stands at
 // Σ i_d · product(shape before d) in column-major order.
-func TestRowMajorIsTransposition(t *testing.T) {
+func TestArrangeIsTransposition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.IntRange(1, 5), 2, 4).Draw(t, "shape")
 		itemSize := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "itemSize")
 		size := must(byteSize(shape, itemSize))
 		data := rapid.SliceOfN(rapid.Byte(), size, size).Draw(t, "data")
-		got := rowMajor(data, shape, itemSize)
+		h := npyHeader{fortran: true, shape: shape, itemSize: itemSize, dataSize: size}
+		var b bytes.Buffer
+		if err := h.arrange(t.Context(), &b, data); err != nil {
+			t.Fatal(err)
+		}
+		got := b.Bytes()
 		for i := range size / itemSize {
 			at, rest := 0, i
 			before := size / itemSize

@@ -54,6 +54,20 @@ func View[T Element](t Tensor) ([]T, error) {
 	return decode[T](t), nil
 }
 
+// Bytes is what View takes elements from: the memory of x itself where the machine is little-endian, and
+// a copy elsewhere.
+func Bytes[T Element](x []T) []byte {
+	size := int(reflect.TypeFor[T]().Size())
+	if nativeLittleEndian() {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*size)
+	}
+	data, err := binary.Append(make([]byte, 0, len(x)*size), binary.LittleEndian, x)
+	if err != nil {
+		panic("tensorfile: " + err.Error()) // every Element has a size
+	}
+	return data
+}
+
 // Float32s returns a copy of t's elements. F64 is rounded to nearest, the narrower floats are exact,
 // and the payload of a NaN that is not F64 is kept.
 //
@@ -140,9 +154,10 @@ func (t Tensor) unsigned(i int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// text is the one element of t as a string, in the fewest digits that give it back.
-func (t Tensor) text() (s string, ok bool) {
-	if t.len() != 1 {
+// Text is the one element of t as [ParseNPZ] has it in the metadata: in the fewest digits that give it
+// back. ok is false for any other number of elements.
+func (t Tensor) Text() (s string, ok bool) {
+	if t.check() != nil || t.len() != 1 {
 		return "", false
 	}
 	switch {

@@ -173,6 +173,21 @@ func TestViewSharesMemoryOnlyWhenAligned(t *testing.T) {
 	}
 }
 
+func TestBytesIsTheReverseOfView(t *testing.T) {
+	x := []float32{1, -2, 3}
+	data := Bytes(x)
+	got, err := View[float32](Tensor{DType: F32, Shape: []int{3}, Data: data})
+	if err != nil || !slices.Equal(got, x) || !slices.Equal(data, bytesOf(x)) {
+		t.Errorf("%v from %x, %v, want %v", got, data, err, x)
+	}
+	if nativeLittleEndian() && &got[0] != &x[0] {
+		t.Error("copied, where it need not be")
+	}
+	if data := Bytes([]int64(nil)); len(data) != 0 {
+		t.Errorf("%x of nothing", data)
+	}
+}
+
 func TestByteSize(t *testing.T) {
 	const half = math.MaxInt/2 + 1
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -20,33 +21,55 @@ import (
 // come twice), ErrDType (numpy has no BF16, F8E4M3, F8E5M2), ErrShape (Data does not fill Shape),
 // ErrTooLarge (a safetensors header past its limit) or os's.
 func Write(path string, tensors []Tensor, metadata map[string]string) error {
+	return WriteContext(context.Background(), path, tensors, metadata)
+}
+
+// WriteContext is Write until ctx is done: then it leaves what was there before, and returns ctx's cause.
+func WriteContext(ctx context.Context, path string, tensors []Tensor, metadata map[string]string) error {
+	encode := encodeOnlyNPY
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".safetensors":
-		return WriteSafetensors(path, tensors, metadata)
+		encode = encodeSafetensors
 	case ".npz":
-		return WriteNPZ(path, tensors, metadata)
+		encode = encodeNPZ
 	case ".npy":
-		return write(path, func(w io.Writer) error { return encodeOnlyNPY(w, tensors, metadata) })
+	default:
+		return fmt.Errorf("tensorfile: %s: extension is none of .safetensors, .npz, .npy: %w", path, ErrFormat)
 	}
-	return fmt.Errorf("tensorfile: %s: extension is none of .safetensors, .npz, .npy: %w", path, ErrFormat)
+	return write(ctx, path, func(w io.Writer) error { return encode(w, tensors, metadata) })
 }
 
 // WriteSafetensors is Write in that format, whatever the extension. As in the reference implementation,
 // types of more bytes come first and equal ones by name, so that every tensor is aligned to its type.
 func WriteSafetensors(path string, tensors []Tensor, metadata map[string]string) error {
-	return write(path, func(w io.Writer) error { return encodeSafetensors(w, tensors, metadata) })
+	return write(context.Background(), path, func(w io.Writer) error { return encodeSafetensors(w, tensors, metadata) })
 }
 
 // WriteNPZ is Write in that format, whatever the extension. Entries are stored, not deflated, so that
 // Open can use them in place. Metadata becomes numpy strings of no dimension, except where a tensor of
 // one element has that name and value already, as it has after ParseNPZ.
 func WriteNPZ(path string, tensors []Tensor, metadata map[string]string) error {
-	return write(path, func(w io.Writer) error { return encodeNPZ(w, tensors, metadata) })
+	return write(context.Background(), path, func(w io.Writer) error { return encodeNPZ(w, tensors, metadata) })
 }
 
-func write(path string, encode func(io.Writer) error) error {
-	if err := whole.Write(path, encode); err != nil {
+func write(ctx context.Context, path string, encode func(io.Writer) error) error {
+	if err := whole.Write(path, func(w io.Writer) error { return encode(stopping{ctx, w}) }); err != nil {
 		return fmt.Errorf("tensorfile: %s: %w", path, err)
 	}
 	return nil
+}
+
+// stopping writes until its context is done.
+type stopping struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (s stopping) Write(p []byte) (n int, err error) {
+	err = steps(s.ctx, p, func(piece []byte) error {
+		written, err := s.to.Write(piece)
+		n += written
+		return err
+	})
+	return n, err
 }

@@ -1,6 +1,7 @@
 package tensorfile
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -110,7 +111,7 @@ func TestWriteAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("disk full")
-	err := write(path, func(w io.Writer) error {
+	err := write(t.Context(), path, func(w io.Writer) error {
 		must(w.Write(make([]byte, 1<<20))) // past every buffer
 		return full
 	})
@@ -132,6 +133,29 @@ func TestWriteAllOrNothing(t *testing.T) {
 	}
 	if names := must(filepath.Glob(filepath.Join(dir, ".flashdec-*"))); len(names) != 0 {
 		t.Errorf("%v left behind", names)
+	}
+}
+
+// TestWriteStopsWithItsContext: what was there before stays, whatever has been written by then.
+func TestWriteStopsWithItsContext(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.safetensors")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := write(ctx, path, func(w io.Writer) error {
+		must(w.Write(make([]byte, 3*stepBytes)))
+		cancel(gone)
+		_, err := w.Write(make([]byte, 3*stepBytes))
+		return err
+	})
+	wantError(t, err, gone, path)
+	wantError(t, WriteContext(ctx, path, []Tensor{vector(U8, make([]byte, stepBytes))}, nil), gone, path)
+	requireOnly(t, dir, "a.safetensors")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "before" {
+		t.Errorf("the file that was there holds %q, %v", got, err)
 	}
 }
 

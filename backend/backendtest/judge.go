@@ -12,38 +12,13 @@ import (
 	"github.com/flashdec/flashdec/plan"
 )
 
-// tolerance is how far an output may be from the float64 direct softmax,
-// relative to the largest |v|. (Of quantised types, v is what is stored.) A log-sum-exp has [attn.LSELimit] and
-// [attn.LSERelative] whatever the type.
-type tolerance struct {
-	absolute float64
-	// lowPrecision multiplies the error that a plain attention makes in which
-	// every step is rounded to the element type.
-	lowPrecision float64
-}
-
-// tolerances is the one table of them. Cases store numbers that their type holds
-// exactly, so a backend that computes in float32 has no more to lose with a
-// 16-bit type than with f32.
-var tolerances = map[kv.DType]tolerance{
-	kv.F32:  {attn.OutLimit, 0},
-	kv.F16:  {attn.OutLimit, 0},
-	kv.BF16: {attn.OutLimit, 0},
-
-	kv.F8E4M3: {attn.OutLimit, 0},
-	kv.F8E5M2: {attn.OutLimit, 0},
-	kv.I8:     {attn.OutLimit, 0},
-	kv.I4:     {attn.OutLimit, 0},
-}
-
-// roundedTolerances is the table of backends that round weights to the values'
-// type before they multiply them (tensor cores do): such a backend may be twice as
-// far off as a plain low-precision attention.
-var roundedTolerances = map[kv.DType]tolerance{
-	kv.F32:  {attn.OutLimit, 0},
-	kv.F16:  {attn.OutLimit, 2},
-	kv.BF16: {attn.OutLimit, 2},
-}
+// lowPrecision is by how much a backend that rounds weights to the values' type
+// before it multiplies them (tensor cores do) may be further off than one that
+// computes in float32: times the error of a plain attention in which every step is
+// rounded to the type. Cases store numbers that their type holds exactly, so a
+// backend that computes in float32 has no more to lose with a 16-bit type than
+// with f32: [attn.Float32Limits] are its limits.
+var lowPrecision = map[kv.DType]float64{kv.F16: 2, kv.BF16: 2}
 
 // guard is how many elements around a result must stay untouched.
 const guard = 64
@@ -92,7 +67,13 @@ func decode(b backend.Backend, s *Step) (Result, error) {
 }
 
 func decodePlan(b backend.Backend, s *Step, p *plan.Plan) (Result, error) {
+	return decodeTraced(b, s, p, nil)
+}
+
+// decodeTraced computes a step with a trace, nil for none.
+func decodeTraced(b backend.Backend, s *Step, p *plan.Plan, trace *backend.Trace) (Result, error) {
 	l := s.Launch(p)
+	l.Trace = trace
 	rows := l.NumQueries() * s.Case.Shape.NumHeads
 	out, lse := newGuarded(rows*s.Case.Shape.ValueDim), newGuarded(rows)
 	l.Out, l.LSE = out.inner(), lse.inner()
@@ -117,13 +98,13 @@ func (c *config) judge(s *Step, r Result) error {
 	out, lse := r.Out, r.LSE
 	for i := range refs {
 		n, m := len(refs[i].Out), len(refs[i].LSE)
-		d, err := refs[i].Compare(out[:n], lse[:m])
+		d, err := refs[i].Compare(out[:n], lse[:m], c.limits(s, i))
 		if err != nil {
 			return err
 		}
-		if limit := c.limit(s, i); !d.Within(limit) {
-			return fmt.Errorf("sequence %d of %d keys: out is off by %.3g, want at most %.3g; lse by %.3g, %.3g of its limit; %d NaN or infinities out of place",
-				i, s.Case.Lens[i], d.Out, limit, d.LSE, d.LSEShare, d.NonFinite)
+		if !d.Within() {
+			return fmt.Errorf("sequence %d of %d keys: out is off by %.3g, %.3g of its limit; lse by %.3g, %.3g of its limit; %d NaN or infinities out of place",
+				i, s.Case.Lens[i], d.Out, d.OutShare, d.LSE, d.LSEShare, d.NonFinite)
 		}
 		out, lse = out[n:], lse[m:]
 	}
@@ -133,18 +114,13 @@ func (c *config) judge(s *Step, r Result) error {
 	return nil
 }
 
-// limit is the largest error that sequence i may have.
-func (c *config) limit(s *Step, i int) float64 {
-	table := tolerances
-	if c.roundsWeights {
-		table = roundedTolerances
+// limits are those of sequence i.
+func (c *config) limits(s *Step, i int) attn.Limits {
+	l := attn.Float32Limits(s.Case.Shape.KeyDim)
+	if t := lowPrecision[s.Case.VType]; c.roundsWeights && t > 0 {
+		l.OutAbsolute += t * lowPrecisionError(s, i)
 	}
-	t := table[s.Case.VType]
-	limit := t.absolute*s.maxV[i] + math.SmallestNonzeroFloat32 // nearer no float32 may be
-	if t.lowPrecision > 0 {
-		limit += t.lowPrecision * lowPrecisionError(s, i)
-	}
-	return limit
+	return l
 }
 
 // verify builds a case, computes it and judges it.

@@ -84,14 +84,14 @@ func TestRoundedWeights(t *testing.T) {
 		cs.KType, cs.VType = dtype, dtype
 		s := cs.Build()
 		exact(t, s)
-		if limit := c.limit(s, 0); limit < unit/4 || limit > 8*unit {
-			t.Errorf("%v: the limit is %v, want about %v", dtype, limit, unit)
+		if more := c.limits(s, 0).OutAbsolute; more < unit/4 || more > 8*unit {
+			t.Errorf("%v: the limit is %v more, want about %v", dtype, more, unit)
 		}
 	}
 	s := small(200).Build()
 	exact(t, s)
-	if limit := c.limit(s, 0); limit > attn.OutLimit {
-		t.Errorf("f32: the limit is %v, want at most %v", limit, attn.OutLimit)
+	if limits, want := c.limits(s, 0), attn.Float32Limits(s.Case.Shape.KeyDim); limits != want {
+		t.Errorf("f32: the limits are %+v, want %+v", limits, want)
 	}
 }
 

@@ -164,6 +164,5 @@ func (c *quantCase) refer(s *Step) {
 		}
 		rest = rest[n:]
 		s.refs = append(s.refs, ref)
-		s.maxV = append(s.maxV, attn.MaxAbsValue(c.Shape, seq))
 	}
 }

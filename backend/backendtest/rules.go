@@ -34,7 +34,7 @@ func (c *config) ruleScale(t *testing.T, b backend.Backend) {
 	}
 	for _, scale := range []float64{1 / math.Sqrt(128), 3 / math.Sqrt(128), 0, -0.3, 1e-30, 20} {
 		s.Case.Options.Scale = scale
-		s.refs, s.maxV = nil, nil
+		s.refs = nil
 		r, err := decodePlan(b, s, p)
 		if err == nil {
 			err = c.judge(s, r)

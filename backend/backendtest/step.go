@@ -25,7 +25,6 @@ type Step struct {
 	View kv.View
 
 	refs []attn.Reference // [seqs] made when first wanted
-	maxV []float64        // [seqs] largest |v|
 }
 
 // Build lays the case out in memory and fills it.
@@ -186,7 +185,6 @@ func (s *Step) references() ([]attn.Reference, error) {
 		}
 		rest = rest[n:]
 		s.refs = append(s.refs, ref)
-		s.maxV = append(s.maxV, attn.MaxAbsValue(c.Shape, seq))
 	}
 	return s.refs, nil
 }

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(testing.TB) backend.Backend, opts ...Option) {
 		{"Law", laws},
 		{"Bits", bits},
 		{"Quantised", c.quantised()},
+		{"Trace", traces},
 		{"Life", lives},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -30,6 +30,9 @@ const mostShown = 10
 // or NaN gives others, which say nothing.
 const sane = 1.01
 
+// lookUp is how many keys are weighed between looks at the context.
+const lookUp = 1024
+
 // mostAttended is the keys with the most weight, exp(s − lse), the highest first.
 func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, from source, threads int) ([]attention, error) {
 	if c.seqs == 0 || c.queries == 0 {
@@ -41,7 +44,7 @@ func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, fro
 		if p.seq != 0 {
 			return nil
 		}
-		for _, seen := range c.weigh(p, got, from) {
+		for _, seen := range c.weigh(ctx, p, got, from) {
 			mu.Lock()
 			all[seen.Position].take(seen)
 			mu.Unlock()
@@ -76,8 +79,8 @@ func (a *attention) take(b attention) {
 }
 
 // weigh is the weights that one part's newest query gave, summed over the heads
-// of its group.
-func (c *decodeCase) weigh(p part, got *flashdec.Output, from source) []attention {
+// of its group; of some keys only when ctx is done.
+func (c *decodeCase) weigh(ctx context.Context, p part, got *flashdec.Output, from source) []attention {
 	keys, group, o := from(p), c.shape.GroupSize(), c.partOptions(p)
 	scale, length, query := o.ScaleFor(c.shape.KeyDim), c.lens[p.seq], c.queries-1
 	first := (p.seq*c.queries+query)*c.shape.NumHeads + p.head*group // row of the group
@@ -85,6 +88,9 @@ func (c *decodeCase) weigh(p part, got *flashdec.Output, from source) []attentio
 	key := make([]float32, c.shape.KeyDim)
 	var given []attention
 	for pos := range length {
+		if pos%lookUp == 0 && ctx.Err() != nil {
+			break
+		}
 		if !o.Sees(p.seq, length, c.queries, query, pos) {
 			continue
 		}
@@ -137,7 +143,7 @@ func (c *decodeCase) attentionTitle(shown int, total float64) string {
 		who += " of sequence 0"
 	}
 	if c.pieces != nil {
-		who = fmt.Sprintf("The newest token, “%s”,", printable(c.pieces[c.lens[0]-1]))
+		who = fmt.Sprintf("The newest token, “%s”,", clip(c.pieces[c.lens[0]-1], longestPiece))
 	}
 	return fold(fmt.Sprintf("%s gives %s of its weight (the mean of %s) to %s:",
 		who, percent(total), count(c.shape.NumHeads, "head"), count(shown, "key")), 0)
@@ -145,16 +151,10 @@ func (c *decodeCase) attentionTitle(shown int, total float64) string {
 
 // inContext is a token between the text before and after it, cut to a column.
 func inContext(pieces []string, pos, length int) string {
-	const before, after = 18, 14
-	left, right := "", ""
-	for i := pos - 1; i >= 0 && text.StringWidth(left) < before; i-- {
-		left = printable(pieces[i]) + left
-	}
-	for i := pos + 1; i < length && text.StringWidth(right) < after; i++ {
-		right += printable(pieces[i])
-	}
-	for runes := []rune(left); text.StringWidth(left) > before; runes = runes[1:] {
-		left = string(runes[1:])
-	}
-	return strings.Repeat(" ", before-text.StringWidth(left)) + left + "[" + text.Trim(printable(pieces[pos]), 16) + "]" + text.Trim(right, after)
+	const before, token, after = 18, 16, 14
+	left := fit(backwards(pieces[:pos]), before)
+	slices.Reverse(left)
+	right := fit(forwards(pieces[pos+1:length]), after)
+	padding := strings.Repeat(" ", before-min(before, text.StringWidth(string(left))))
+	return padding + string(left) + "[" + clip(pieces[pos], token) + "]" + string(right)
 }

@@ -14,21 +14,23 @@ import (
 	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/cpu"
 	"github.com/flashdec/flashdec/internal/simd"
+	"github.com/flashdec/flashdec/kv"
 )
 
 type benchCmd struct {
-	Suite   []string `help:"What to measure: any of ${enum}." enum:"all,${suites}" default:"types"`
+	Suite   []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend string   `help:"Where to compute: ${enum}." enum:"auto,cpu" default:"auto"`
 	Match   string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
 	Threads int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
-	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB. Cases that need more are left out." default:"512"`
-	Rounds  int      `help:"How often each is measured; the median counts." default:"9"`
+	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
+	Rounds  int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick   bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Peer    string   `help:"Measure another implementation in the same rounds, through a program (see bench/peers)." placeholder:"COMMAND"`
-	JSON    bool     `name:"json" xor:"form" help:"Print one JSON object a line, a case and implementation each."`
-	CSV     bool     `name:"csv" xor:"form" help:"Print comma-separated values."`
-	Plot    string   `help:"Draw the results: an .svg or .png file." placeholder:"FILE"`
-	Compare string   `help:"Tell what changed since a recorded --json, beyond the noise." placeholder:"FILE"`
+	tunedFlag
+	JSON    bool   `name:"json" xor:"form" help:"Print one JSON object a line, a case and implementation each."`
+	CSV     bool   `name:"csv" xor:"form" help:"Print comma-separated values."`
+	Plot    string `help:"Draw the results: an .svg or .png file." placeholder:"FILE"`
+	Compare string `help:"Tell what changed since a recorded --json, beyond the noise." placeholder:"FILE"`
 }
 
 func (*benchCmd) Help() string {
@@ -36,7 +38,8 @@ func (*benchCmd) Help() string {
 	text.WriteString(`Four ways to compute a step are measured in turn, beside a bare read of the same
 bytes by the same threads, the ceiling: flashdec, the same without splits
 (unsplit), the direct softmax in float64 (direct), and a plain Go loop (plain).
-The last two are slow, and get fewer keys and rounds; compare their rates.
+The last two are slow, and get fewer keys and rounds: where that is so, the table
+has the number of keys in place of a time, and GB/s is what compares.
 
 Suites:
 
@@ -143,7 +146,7 @@ func (cmd *benchCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	report := &benchReport{cmd: cmd, t: t, old: old}
+	report := &benchReport{cmd: cmd, t: t, tuner: cmd.tuner(t), old: old}
 	err = cmd.measureAll(ctx, runs, report)
 	// What is done is reported, interrupted or not.
 	return errors.Join(err, report.end())
@@ -188,12 +191,12 @@ func (cmd *benchCmd) measureAll(ctx context.Context, runs []benchRun, report *be
 }
 
 func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, a *bench.Arena, p *peer, report *benchReport) (err error) {
-	eng, info, err := openAt(r.c.Level, r.threads)
+	eng, info, found, err := openAt(&r.c, r.threads, report.tuner)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	list, err := bench.Impls(&r.c, a, r.threads, eng)
+	list, err := bench.Impls(ctx, &r.c, a, r.threads, eng)
 	if err != nil {
 		return err
 	}
@@ -208,26 +211,30 @@ func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, a *bench.Arena,
 		return err
 	}
 	for _, im := range list[1:] {
-		if err := report.add(r.suite, im.Row(r.c.Name, r.threads, info)); err != nil {
+		row := im.Row(r.c.Name, r.threads, info)
+		if im.Splits > 0 { // one of this project's ways
+			row.Tuned = found.tells()
+		}
+		if err := report.add(r.suite, row); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// openAt opens an engine on the CPU whose kernels are of a level, "" for the best.
-// It says what the engine is at that level: later, the engine no longer knows.
-func openAt(level string, threads int) (eng *flashdec.Engine, info backend.Info, err error) {
-	if level != "" {
-		restore, err := simd.SetLevel(level)
+// openAt opens an engine on the CPU whose kernels are of a case's level, "" for the
+// best, with what was found for it. It says what the engine is at that level:
+// later, the engine no longer knows.
+func openAt(c *bench.Case, threads int, u *tuner) (eng *flashdec.Engine, info backend.Info, found tuned, err error) {
+	if c.Level != "" {
+		restore, err := simd.SetLevel(c.Level)
 		if err != nil {
-			return nil, info, err
+			return nil, info, found, err
 		}
 		defer restore()
 	}
-	eng, err = flashdec.Open(flashdec.Options{Backend: cpu.New(cpu.Options{Threads: threads})})
-	if err != nil {
-		return nil, info, err
-	}
-	return eng, eng.Info(), nil
+	info = cpu.New(cpu.Options{Threads: threads}).Info()
+	found = u.find(info, c.Dim, c.Dim, c.Heads/c.KVHeads, [2]kv.DType{c.DType, c.DType})
+	_, eng, err = found.open(threads)
+	return eng, info, found, err
 }

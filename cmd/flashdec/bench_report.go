@@ -16,10 +16,11 @@ import (
 // benchReport prints rows in the form that was asked for: JSON as they come, a
 // table at the end.
 type benchReport struct {
-	cmd  *benchCmd
-	t    *terminal
-	rows []bench.Row
-	old  []bench.Row // to compare with
+	cmd   *benchCmd
+	t     *terminal
+	tuner *tuner
+	rows  []bench.Row
+	old   []bench.Row // to compare with
 }
 
 func (r *benchReport) add(suite string, row bench.Row) error {
@@ -85,14 +86,19 @@ func (r *benchReport) table() {
 			if last.Case == x.Case && last.Threads == x.Threads {
 				name, threads = "", ""
 			}
-			table.AppendRow(row(name, threads, x.Impl, duration(x.Seconds)+footnote(x.Note), fmt.Sprintf("%.2f", x.Rate/1e9),
+			table.AppendRow(row(name, threads, x.Impl, timeOf(x), fmt.Sprintf("%.2f", x.Rate/1e9),
 				fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x))))
 			last = x
 		}
 		r.t.printf("%s\n", render(table))
 	}
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return r.Note != "" }) {
-		r.t.printf("\n* not of the whole case, which would take too long: compare GB/s.\n")
+		r.t.printf("\n* on so many keys only, as the whole case would take too long: compare GB/s.\n")
+	}
+	for _, text := range names(r.rows, func(r bench.Row) string { return r.Tuned }) {
+		if text != "" {
+			r.t.printf("\ntuned %s\n", text)
+		}
 	}
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
 		r.t.printf("\n~ the bare read itself was disturbed: more rounds or a quieter machine tell more.\n")
@@ -111,12 +117,13 @@ func disturbed(r bench.Row) string {
 	return ""
 }
 
-// footnote points a figure to the line below the tables; the others keep its width.
-func footnote(note string) string {
-	if note != "" {
-		return "*"
+// timeOf is a row's time. That of a part of the case would mislead: in its place
+// stands how large the part is.
+func timeOf(r bench.Row) string {
+	if r.Note != "" {
+		return count(r.Keys, "key") + "*"
 	}
-	return " "
+	return duration(r.Seconds) + " "
 }
 
 // csv writes the fields of the JSON rows, in their order.
@@ -138,10 +145,11 @@ func (r *benchReport) csv() error {
 	return w.Error()
 }
 
-// fields are a row's JSON names and values, a note always among them.
+// fields are a row's JSON names and values, those that JSON leaves out where empty always
+// among them.
 func fields(x bench.Row) (names, values []string, err error) {
-	note := x.Note
-	x.Note = ""
+	note, tuned := x.Note, x.Tuned
+	x.Note, x.Tuned = "", ""
 	text, err := json.Marshal(x)
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +169,7 @@ func fields(x bench.Row) (names, values []string, err error) {
 			values = append(values, fmt.Sprint(token))
 		}
 	}
-	return append(names, "note"), append(values, note), nil
+	return append(names, "note", "tuned"), append(values, note, tuned), nil
 }
 
 // compare prints what changed: below the table, or beside what machines read.

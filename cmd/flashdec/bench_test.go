@@ -5,12 +5,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flashdec/flashdec/internal/bench"
 )
 
 // TestBenchRows runs a small suite and checks the fields that machines read.
@@ -73,6 +76,33 @@ func TestBenchPlots(t *testing.T) {
 		want(t, exitDone, "bench", "--suite=window,lengths", "--mb=1", "--rounds=1", "--threads=1", "--plot="+path)
 		if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), starts) {
 			t.Errorf("%s: %v, begins with %.20q, want %q", name, err, text, starts)
+		}
+	}
+}
+
+// A plot takes the place of an old one whole: who has that open keeps it.
+func TestBenchPlotReplaces(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "a.svg"), filepath.Join(dir, "old.svg")
+	if err := errors.Join(os.WriteFile(path, []byte("old"), 0o600), os.Link(path, other)); err != nil {
+		t.Fatal(err)
+	}
+	want(t, exitDone, "bench", "--suite=window", "--mb=1", "--rounds=1", "--threads=1", "--plot="+path)
+	text, err := os.ReadFile(other)
+	left, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if hidden, _ := filepath.Glob(filepath.Join(dir, ".*")); err != nil || string(text) != "old" || len(left)+len(hidden) != 2 {
+		t.Errorf("the old file holds %q, %v, and beside them lies %v %v", text, err, left, hidden)
+	}
+}
+
+// The time of a part of a case is not put where times of the whole are compared.
+func TestTimeOfAPart(t *testing.T) {
+	for wanted, r := range map[string]bench.Row{
+		"2.00 ms ":   {Seconds: 2e-3, Keys: 9},
+		"8192 keys*": {Seconds: 2e-3, Keys: 8192, Note: "slow: measured on 8192 of 131072 keys"},
+	} {
+		if got := timeOf(r); got != wanted {
+			t.Errorf("%+v: %q, want %q", r, got, wanted)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
@@ -17,7 +18,7 @@ type caseCache struct {
 }
 
 // newCache brings a case's keys and values into the form that the flags ask for.
-func newCache(c *decodeCase, pageSize int, dtype string) (*caseCache, error) {
+func newCache(ctx context.Context, c *decodeCase, pageSize int, dtype string) (*caseCache, error) {
 	stored, err := typesFor(c, dtype)
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func newCache(c *decodeCase, pageSize int, dtype string) (*caseCache, error) {
 		}
 		return &caseCache{view: view}, nil
 	}
-	cache, err := pagedCache(c, pageSize, stored)
+	cache, err := pagedCache(ctx, c, pageSize, stored)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.path, err)
 	}
@@ -51,7 +52,7 @@ func typesFor(c *decodeCase, name string) ([2]kv.DType, error) {
 }
 
 // pagedCache copies a case into pages.
-func pagedCache(c *decodeCase, pageSize int, stored [2]kv.DType) (*caseCache, error) {
+func pagedCache(ctx context.Context, c *decodeCase, pageSize int, stored [2]kv.DType) (*caseCache, error) {
 	longest := 1
 	for _, n := range c.lens {
 		longest = max(longest, n)
@@ -71,12 +72,12 @@ func pagedCache(c *decodeCase, pageSize int, stored [2]kv.DType) (*caseCache, er
 	if err != nil {
 		return nil, err
 	}
+	c.copied = true
 	cc := &caseCache{pageSize: pageSize, cache: cache}
-	if cc.view, err = fillCache(c, cache, pageSize); err != nil {
+	if cc.view, err = fillCache(ctx, c, cache, pageSize); err != nil {
 		_ = cache.Close() // err is the failure to report
 		return nil, err
 	}
-	c.copied = true
 	return cc, nil
 }
 
@@ -85,7 +86,7 @@ const appendKeys = 64
 
 // fillCache appends all sequences, a few pages of each in turn: their pages lie
 // between each other's, as those of sequences that grow together do.
-func fillCache(c *decodeCase, cache *kv.Cache, pageSize int) (kv.View, error) {
+func fillCache(ctx context.Context, c *decodeCase, cache *kv.Cache, pageSize int) (kv.View, error) {
 	seqs := make([]*kv.Sequence, c.seqs)
 	for i := range seqs {
 		seqs[i] = cache.NewSequence()
@@ -99,6 +100,9 @@ func fillCache(c *decodeCase, cache *kv.Cache, pageSize int) (kv.View, error) {
 			if n <= 0 {
 				continue
 			}
+			if ctx.Err() != nil {
+				return kv.View{}, context.Cause(ctx)
+			}
 			keys := c.tokens(k, c.rowsOf(c.k), c.shape.KeyDim, i, first, n)
 			values := c.tokens(v, c.rowsOf(c.v), c.shape.ValueDim, i, first, n)
 			if err := seqs[i].Append(keys, values); err != nil {
@@ -110,7 +114,7 @@ func fillCache(c *decodeCase, cache *kv.Cache, pageSize int) (kv.View, error) {
 }
 
 // tokens fills dst with the rows [n, NumKVHeads, dim] of a sequence from a position
-// on, and gives back the file's pages, a run of them at a time.
+// on.
 func (c *decodeCase) tokens(dst []float32, from rows, dim, seq, first, n int) []float32 {
 	heads := c.shape.NumKVHeads
 	for head := range heads {
@@ -118,11 +122,8 @@ func (c *decodeCase) tokens(dst []float32, from rows, dim, seq, first, n int) []
 		for i := range n {
 			from.read(dst[(i*heads+head)*dim:][:dim], at+i)
 		}
-		if end := first + n; end%releaseRows == 0 || end == c.lens[seq] {
-			run := (end-1)%releaseRows + 1
-			from.release(at+n-run, run)
-		}
 	}
+	c.hasRead(n * heads * from.size)
 	return dst[:n*heads*dim]
 }
 

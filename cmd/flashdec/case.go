@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/tensorfile"
@@ -29,20 +31,26 @@ type decodeCase struct {
 	rounded bool
 
 	out, lse *tensorfile.Tensor // [seqs, NumHeads, queries(, ValueDim)] what the file says is right, or nil
-	bytes    int                // of all tensors
 	file     *tensorfile.File
-	mapped   bool // every tensor of file lies in its mapping
-	copied   bool // k and v have been copied into a cache
+	copied   bool // k and v are being, or have been, copied into a cache
+
+	unreleased atomic.Int64 // bytes of k and v that were read since their memory was given back
 }
 
 // openCase reads a case. Its tensors lie in the mapped file where they can, so
 // it must be closed last.
-func openCase(path string) (*decodeCase, error) {
-	f, err := tensorfile.Open(path)
+func openCase(ctx context.Context, path string) (*decodeCase, error) {
+	if path == "" {
+		return nil, errors.New("the path of the file is empty")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s: is a directory, want a file; flashdec verify takes directories", path)
+	}
+	f, err := tensorfile.Index(path)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCase(path, f, isSafetensors(path))
+	c, err := newCase(ctx, path, f)
 	if err != nil {
 		_ = f.Close() // err is the failure to report
 		return nil, err
@@ -69,10 +77,23 @@ func (c *decodeCase) totalKeys() int {
 
 // title says in a few lines what the case is.
 func (c *decodeCase) title() string {
-	name := printable(c.name)
-	if name == "" {
-		name = filepath.Base(c.path)
+	name := c.label()
+	if text := c.file.Metadata["text"]; text != "" {
+		name += "\n" + fold(printable(text), 0)
 	}
+	return name + "\n" + fold(c.describe(), 0)
+}
+
+// label is the case's name, or its file's.
+func (c *decodeCase) label() string {
+	if c.name != "" {
+		return printable(c.name)
+	}
+	return filepath.Base(c.path)
+}
+
+// describe says how much of what the case has.
+func (c *decodeCase) describe() string {
 	dims := fmt.Sprintf("head dim %d", c.shape.KeyDim)
 	if c.shape.KeyDim != c.shape.ValueDim {
 		dims = fmt.Sprintf("key dim %d, value dim %d", c.shape.KeyDim, c.shape.ValueDim)
@@ -82,10 +103,7 @@ func (c *decodeCase) title() string {
 	if c.queries != 1 {
 		what += fmt.Sprintf(", %d new queries", c.queries)
 	}
-	if text := c.file.Metadata["text"]; text != "" {
-		name += "\n" + fold(printable(text), 0)
-	}
-	return name + "\n" + fold(what, 0)
+	return what
 }
 
 // lengths is "128 keys" or "7 to 128 keys".
@@ -100,207 +118,19 @@ func (c *decodeCase) lengths() string {
 	return fmt.Sprintf("%d to %s", low, count(high, "key"))
 }
 
-// isSafetensors tells the format, whose tensors always lie in the mapped file, by
-// the brace that begins its header after 8 bytes of length.
-func isSafetensors(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var start [9]byte
-	_, err = io.ReadFull(f, start[:])
-	return err == nil && start[8] == '{'
-}
-
-// newCase checks everything that a file says about a case. After it, nothing
-// about the case can fail.
-func newCase(path string, f *tensorfile.File, mapped bool) (*decodeCase, error) {
-	c := &decodeCase{path: path, file: f, mapped: mapped}
-	r := caseReader{path, f, c}
+// newCase checks everything that a file says about a case: names, types and shapes
+// first, so that nothing large is read from a file that is refused. After it,
+// nothing about the case can fail.
+func newCase(ctx context.Context, path string, f *tensorfile.File) (*decodeCase, error) {
+	c := &decodeCase{path: path, file: f}
+	r := caseReader{ctx, path, f, c}
 	for _, step := range [...]func() error{
-		r.readShape, r.readLens, r.readHeads, r.readMask, r.readRules, r.readAnswer, r.readQuery, r.readKeyValues, r.readText,
+		r.checkPlaces, r.readShape, r.checkMask, r.checkAnswer,
+		r.readLens, r.readHeads, r.readRules, r.readMask, r.readQuery, r.readKeyValues, r.readAnswer, r.readText,
 	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	for _, t := range f.Tensors {
-		c.bytes += len(t.Data)
-	}
 	return c, nil
-}
-
-// caseReader fills a case from a file, a group of tensors at a time.
-type caseReader struct {
-	path string
-	file *tensorfile.File
-	c    *decodeCase
-}
-
-func (r *caseReader) bad(tensor, format string, args ...any) error {
-	return fmt.Errorf("%s: tensor %s: "+format, append([]any{r.path, tensor}, args...)...)
-}
-
-// floats are the types that inputs and answers may have.
-var floats = []tensorfile.DType{tensorfile.F64, tensorfile.F32, tensorfile.F16, tensorfile.BF16}
-
-// integers are the types that lengths may have.
-var integers = []tensorfile.DType{
-	tensorfile.I64, tensorfile.I32, tensorfile.I16, tensorfile.I8,
-	tensorfile.U64, tensorfile.U32, tensorfile.U16, tensorfile.U8,
-}
-
-// optional finds a tensor of one of some types.
-func (r *caseReader) optional(name string, types []tensorfile.DType) (t tensorfile.Tensor, found bool, err error) {
-	t, found = r.file.Tensor(name)
-	if found && !slices.Contains(types, t.DType) {
-		return t, true, r.bad(name, "is %v, want one of %v", t.DType, types)
-	}
-	return t, found, nil
-}
-
-// required finds an input of four dimensions.
-func (r *caseReader) required(name, dims string) (tensorfile.Tensor, error) {
-	t, found, err := r.optional(name, floats)
-	if err != nil {
-		return t, err
-	}
-	if !found {
-		return t, r.bad(name, "is missing, want %s", dims)
-	}
-	if len(t.Shape) != 4 {
-		return t, r.bad(name, "has shape %v, want %s", t.Shape, dims)
-	}
-	return t, nil
-}
-
-// maxRows bounds sequences × query heads: a file without elements can claim any
-// number of them, and each costs memory and time here.
-const maxRows = 1 << 21
-
-func (r *caseReader) readShape() error {
-	q, err := r.required("q", "[sequences, query heads, queries, key dim]")
-	if err != nil {
-		return err
-	}
-	k, err := r.required("k", "[sequences, KV heads, keys, key dim]")
-	if err != nil {
-		return err
-	}
-	v, err := r.required("v", "[sequences, KV heads, keys, value dim]")
-	if err != nil {
-		return err
-	}
-	if want := []int{q.Shape[0], k.Shape[1], k.Shape[2], q.Shape[3]}; !slices.Equal(k.Shape, want) {
-		return r.bad("k", "has shape %v, want %v: the sequences and the key dim of q %v", k.Shape, want, q.Shape)
-	}
-	if want := []int{k.Shape[0], k.Shape[1], k.Shape[2], v.Shape[3]}; !slices.Equal(v.Shape, want) {
-		return r.bad("v", "has shape %v, want %v: the sequences, KV heads and keys of k", v.Shape, want)
-	}
-	c := r.c
-	c.seqs, c.queries, c.keys = q.Shape[0], q.Shape[2], k.Shape[2]
-	c.shape = attn.Shape{NumHeads: q.Shape[1], NumKVHeads: k.Shape[1], KeyDim: q.Shape[3], ValueDim: v.Shape[3]}
-	if c.seqs > maxSequences {
-		return r.bad("q", "has %d sequences, want at most %d", c.seqs, maxSequences)
-	}
-	if c.seqs*c.shape.NumHeads > maxRows {
-		return r.bad("q", "has %d sequences of %d query heads, want at most %d of both", c.seqs, c.shape.NumHeads, maxRows)
-	}
-	if err := c.shape.Validate(); err != nil {
-		return fmt.Errorf("%s: tensors q %v, k %v, v %v: %w", r.path, q.Shape, k.Shape, v.Shape, err)
-	}
-	return nil
-}
-
-func (r *caseReader) readLens() error {
-	c := r.c
-	c.lens = make([]int, c.seqs)
-	t, found, err := r.optional("lens", integers)
-	if err != nil {
-		return err
-	}
-	if !found {
-		for i := range c.lens {
-			c.lens[i] = c.keys
-		}
-		return nil
-	}
-	if !slices.Equal(t.Shape, []int{c.seqs}) {
-		return r.bad("lens", "has shape %v, want [%d], one length a sequence", t.Shape, c.seqs)
-	}
-	lens, err := t.Ints()
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.path, err)
-	}
-	for i, n := range lens {
-		if n < 0 || n > c.keys {
-			return r.bad("lens", "sequence %d has %d keys, want 0 to %d, the keys of k", i, n, c.keys)
-		}
-	}
-	c.lens = lens
-	return nil
-}
-
-// readHeads reads what there is one of a query head.
-func (r *caseReader) readHeads() (err error) {
-	if r.c.options.Sinks, err = r.perHead("sinks"); err != nil {
-		return err
-	}
-	r.c.options.Slopes, err = r.perHead("alibi_slopes")
-	return err
-}
-
-func (r *caseReader) perHead(name string) ([]float32, error) {
-	t, found, err := r.optional(name, floats)
-	if err != nil || !found {
-		return nil, err
-	}
-	if heads := r.c.shape.NumHeads; !slices.Equal(t.Shape, []int{heads}) {
-		return nil, r.bad(name, "has shape %v, want [%d], one a query head", t.Shape, heads)
-	}
-	r.c.rounded = r.c.rounded || t.DType == tensorfile.F64
-	return t.Float32s()
-}
-
-func (r *caseReader) readMask() error {
-	c := r.c
-	t, found, err := r.optional("mask", []tensorfile.DType{tensorfile.U8, tensorfile.Bool})
-	if err != nil || !found {
-		return err
-	}
-	seqs := 1
-	if len(t.Shape) == 4 && t.Shape[0] == c.seqs {
-		seqs = c.seqs
-	}
-	if want := []int{seqs, 1, c.queries, c.keys}; !slices.Equal(t.Shape, want) {
-		return r.bad("mask", "has shape %v, want [1 or %d, 1, %d, %d]: 1 or all sequences, 1 head, the queries of q, the keys of k",
-			t.Shape, c.seqs, c.queries, c.keys)
-	}
-	if seqs == 0 { // a mask for no sequences hides nothing
-		return nil
-	}
-	c.options.Mask = &attn.Mask{Seqs: seqs, Queries: c.queries, Keys: c.keys, Visible: t.Data}
-	return nil
-}
-
-// readAnswer finds what the file says is right.
-func (r *caseReader) readAnswer() (err error) {
-	c := r.c
-	if c.out, err = r.answer("out", []int{c.seqs, c.shape.NumHeads, c.queries, c.shape.ValueDim}); err != nil {
-		return err
-	}
-	c.lse, err = r.answer("lse", []int{c.seqs, c.shape.NumHeads, c.queries})
-	return err
-}
-
-func (r *caseReader) answer(name string, want []int) (*tensorfile.Tensor, error) {
-	t, found, err := r.optional(name, floats)
-	if err != nil || !found {
-		return nil, err
-	}
-	if !slices.Equal(t.Shape, want) {
-		return nil, r.bad(name, "has shape %v, want %v, from q and v", t.Shape, want)
-	}
-	return &t, nil
 }

@@ -7,6 +7,36 @@ import (
 	"strconv"
 )
 
+// rules are the names that metadata gives a meaning to, inputs those that tensors
+// do: each has its place, and would say nothing in the other.
+var (
+	rules  = []string{"scale", "causal", "window", "softcap"}
+	inputs = []string{"q", "k", "v", "lens", "sinks", "alibi_slopes", "mask", "out", "lse"}
+)
+
+// checkPlaces refuses rules among the tensors and inputs in the metadata: who put
+// them there meant other attention than the file would get. An .npz has its
+// metadata as arrays of one element.
+func (r *caseReader) checkPlaces() error {
+	for _, name := range rules {
+		t, found := r.file.Tensor(name)
+		if !found {
+			continue
+		}
+		if text, one := t.Text(); !one || text != r.file.Metadata[name] {
+			return r.bad(name, "has shape %v, want none: %s belongs in the metadata, or in an .npz as one element", t.Shape, name)
+		}
+	}
+	for _, name := range inputs {
+		if text, found := r.file.Metadata[name]; found {
+			if _, both := r.file.Tensor(name); !both {
+				return r.badRule(name, text, "none: "+name+" belongs in a tensor")
+			}
+		}
+	}
+	return nil
+}
+
 // readRules reads the metadata. Unknown keys are the file's own affair.
 func (r *caseReader) readRules() (err error) {
 	o := &r.c.options

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 
@@ -10,68 +11,87 @@ import (
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
-// readQuery packs q: the heads of each query side by side.
-func (r *caseReader) readQuery() (err error) {
+// readQuery packs q as an engine takes it: the heads of each query side by side.
+func (r *caseReader) readQuery() error {
 	c := r.c
-	t, _ := r.file.Tensor("q")
-	c.rounded = c.rounded || t.DType == tensorfile.F64
-	var q []float32 // [seqs, NumHeads, queries, KeyDim]
-	if t.DType == tensorfile.F32 {
-		q, err = tensorfile.View[float32](t)
-	} else {
-		q, err = t.Float32s()
-	}
+	t, err := r.load("q")
 	if err != nil {
 		return err
 	}
-	c.q = swapMiddle(q, c.seqs, c.shape.NumHeads, c.queries, c.shape.KeyDim)
-	return nil
+	c.rounded = c.rounded || t.DType == tensorfile.F64
+	if t.DType == tensorfile.F32 && (c.shape.NumHeads == 1 || c.queries == 1) { // which is the file's own order
+		c.q, err = tensorfile.View[float32](t)
+		return err
+	}
+	c.q, err = r.packed(t)
+	return err
 }
 
-// swapMiddle turns [n, a, b, dim] into [n, b, a, dim]. Where one of the two is 1
-// that is the same order, and x itself is returned.
-func swapMiddle[T any](x []T, n, a, b, dim int) []T {
-	if a == 1 || b == 1 || len(x) == 0 {
-		return x
-	}
-	swapped := make([]T, len(x))
-	for i := range n {
-		for j := range a {
-			for k := range b {
-				copy(swapped[((i*b+k)*a+j)*dim:][:dim], x[((i*a+j)*b+k)*dim:][:dim])
+// packed turns a tensor [seqs, NumHeads, queries, dim] into float32 [seqs, queries,
+// NumHeads, dim], reading it from front to back.
+func (r *caseReader) packed(t tensorfile.Tensor) ([]float32, error) {
+	heads, queries, dim := t.Shape[1], t.Shape[2], t.Shape[3]
+	row := dim * t.DType.Size()
+	dst := make([]float32, len(t.Data)/t.DType.Size())
+	err := r.inOrder(t, row, func(i int, data []byte) {
+		seq, head, query := i/(heads*queries), i/queries%heads, i%queries
+		widen(dst[((seq*queries+query)*heads+head)*dim:][:dim], t.DType, data)
+	})
+	return dst, err
+}
+
+// releaseBytes is how many bytes of the file are read before their memory is given
+// back: some megabytes, so that the calls cost nothing beside the reading.
+const releaseBytes = 4 << 20
+
+// inOrder calls each with every row of a tensor, and gives their memory back as it
+// goes: beside a copy, the file is not to fill memory a second time.
+func (r *caseReader) inOrder(t tensorfile.Tensor, row int, each func(i int, data []byte)) error {
+	kept := 0
+	for at := 0; at < len(t.Data); at += row {
+		each(at/row, t.Data[at:][:row])
+		if end := at + row; end-kept >= releaseBytes || end == len(t.Data) {
+			r.file.Release(t.Data[kept:end])
+			kept = end
+			if r.ctx.Err() != nil {
+				return context.Cause(r.ctx)
 			}
 		}
 	}
-	return swapped
-}
-
-func (r *caseReader) readKeyValues() error {
-	r.c.k = r.stored("k")
-	r.c.v = r.stored("v")
 	return nil
 }
 
-// releaseEvery is how many elements are read before their pages are given back:
-// some megabytes, so that the calls cost nothing beside the reading.
-const releaseEvery = 1 << 20
+// widen reads elements of any float type as float32: exactly, but for float64,
+// which is rounded to nearest.
+func widen(dst []float32, t tensorfile.DType, data []byte) {
+	if t != tensorfile.F64 {
+		simd.Widen(dst, storedTypes[t].elem, data)
+		return
+	}
+	for i := range dst {
+		dst[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:])))
+	}
+}
+
+func (r *caseReader) readKeyValues() (err error) {
+	if r.c.k, err = r.stored("k"); err != nil {
+		return err
+	}
+	r.c.v, err = r.stored("v")
+	return err
+}
 
 // stored is a tensor as it lies in the file, or, if it is float64, rounded to
 // float32.
-func (r *caseReader) stored(name string) tensorfile.Tensor {
-	t, _ := r.file.Tensor(name)
-	if t.DType != tensorfile.F64 {
-		return t
+func (r *caseReader) stored(name string) (tensorfile.Tensor, error) {
+	t, err := r.load(name)
+	if err != nil || t.DType != tensorfile.F64 {
+		return t, err
 	}
 	r.c.rounded = true
-	data := make([]byte, len(t.Data)/2)
-	for i := range len(data) / 4 {
-		x := math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(x)))
-		if (i+1)%releaseEvery == 0 && r.c.mapped {
-			release(t.Data[8*(i+1-releaseEvery) : 8*(i+1)])
-		}
-	}
-	return tensorfile.Tensor{Name: t.Name, DType: tensorfile.F32, Shape: t.Shape, Data: data}
+	dst, dim := make([]float32, len(t.Data)/8), t.Shape[3]
+	err = r.inOrder(t, 8*dim, func(i int, data []byte) { widen(dst[i*dim:][:dim], t.DType, data) })
+	return tensorfile.Tensor{Name: t.Name, DType: tensorfile.F32, Shape: t.Shape, Data: tensorfile.Bytes(dst)}, err
 }
 
 // storedTypes says how keys and values of a file's type are stored and read.
@@ -89,17 +109,14 @@ func storedAs(t tensorfile.Tensor) kv.DType { return storedTypes[t.DType].stored
 
 // rows reads the rows of a tensor as float32, exactly.
 type rows struct {
-	data   []byte
-	elem   simd.Elem
-	size   int  // bytes of a row
-	mapped bool // data lies in the mapped file
+	data []byte
+	elem simd.Elem
+	size int // bytes of a row
 }
 
-// rowsOf are the rows of the case's k or v. A rounded one is the case's own copy.
+// rowsOf are the rows of the case's k or v.
 func (c *decodeCase) rowsOf(t tensorfile.Tensor) rows {
-	dim := t.Shape[len(t.Shape)-1]
-	inFile, _ := c.file.Tensor(t.Name)
-	return rows{t.Data, storedTypes[t.DType].elem, dim * t.DType.Size(), c.mapped && inFile.DType == t.DType}
+	return rows{t.Data, storedTypes[t.DType].elem, t.Shape[3] * t.DType.Size()}
 }
 
 // read fills dst with row i, or with as many rows from i on as dst holds.
@@ -108,43 +125,48 @@ func (r rows) read(dst []float32, i int) {
 	simd.Widen(dst, r.elem, r.data[begin:begin+len(dst)*r.elem.Bits()/8])
 }
 
-// release gives back the memory of n rows from row i on. What is not mapped could
-// not be read again.
-func (r rows) release(i, n int) {
-	if r.mapped {
-		release(r.data[i*r.size:][:n*r.size])
+// hasRead counts bytes of keys and values that have been read from the file. Beside
+// a copy, the file is not to fill memory a second time: every few megabytes, all of
+// it goes back. Heads may be far smaller than a page of memory, so no part of the
+// file can be told to be done with.
+func (c *decodeCase) hasRead(bytes int) {
+	if c.copied && c.unreleased.Add(int64(bytes)) >= releaseBytes {
+		c.unreleased.Store(0)
+		c.file.Release(c.k.Data)
+		c.file.Release(c.v.Data)
 	}
 }
 
 // fileHead is the keys and values of one sequence and KV head as they lie in the
 // file, independent of any cache: an [attn.KeyValues] of a single head.
 type fileHead struct {
-	c     *decodeCase
-	k, v  rows
-	first int // row of the head's first key
-	n     int // keys
+	c      *decodeCase
+	k, v   rows
+	first  int // row of the head's first key
+	n      int // keys
+	unsaid int // bytes read since the last hasRead
 }
 
 // fromFile reads keys and values where they lie in the file.
 func (c *decodeCase) fromFile(p part) attn.KeyValues { return c.head(p.seq, p.head) }
 
 func (c *decodeCase) head(seq, head int) *fileHead {
-	return &fileHead{c, c.rowsOf(c.k), c.rowsOf(c.v), (seq*c.shape.NumKVHeads + head) * c.keys, c.lens[seq]}
+	h := &fileHead{c: c, k: c.rowsOf(c.k), v: c.rowsOf(c.v), first: (seq*c.shape.NumKVHeads + head) * c.keys, n: c.lens[seq]}
+	c.hasRead(min(unsaidBytes, h.n*(h.k.size+h.v.size))) // what will not be said
+	return h
 }
 
 func (h *fileHead) Len() int                        { return h.n }
 func (h *fileHead) Key(dst []float32, _, pos int)   { h.read(h.k, dst, pos) }
 func (h *fileHead) Value(dst []float32, _, pos int) { h.read(h.v, dst, pos) }
 
-// releaseRows is how many rows are read before their pages are given back: some
-// hundred kilobytes, so that neither the calls nor the pages that lie across two
-// such runs count for much.
-const releaseRows = 1 << 10
+// unsaidBytes is how many bytes a head's reader reads before it says so.
+const unsaidBytes = 64 << 10
 
 func (h *fileHead) read(from rows, dst []float32, pos int) {
 	from.read(dst, h.first+pos)
-	// Beside a copy, the file is not to fill memory a second time.
-	if h.c.copied && pos%releaseRows == releaseRows-1 {
-		from.release(h.first+pos+1-releaseRows, releaseRows)
+	if h.unsaid += from.size; h.unsaid >= unsaidBytes {
+		h.c.hasRead(h.unsaid)
+		h.unsaid = 0
 	}
 }

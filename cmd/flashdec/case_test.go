@@ -53,6 +53,10 @@ func ints(name string, x ...int32) tensorfile.Tensor {
 	return tensorfile.Tensor{Name: name, DType: tensorfile.I32, Shape: []int{len(x)}, Data: data}
 }
 
+func unsigned(x ...uint64) tensorfile.Tensor {
+	return tensorfile.Tensor{DType: tensorfile.U64, Shape: []int{len(x)}, Data: tensorfile.Bytes(x)}
+}
+
 // double is a tensor as float64.
 func double(t *testing.T, x tensorfile.Tensor) tensorfile.Tensor {
 	t.Helper()
@@ -163,6 +167,16 @@ func TestBadInput(t *testing.T) {
 		"softcap negative":    {meta("softcap", "-30"), []string{"metadata softcap", `"-30"`}},
 		"softcap NaN":         {meta("softcap", "nan"), []string{"metadata softcap", `"nan"`}},
 		"softcap of no value": {meta("softcap", ""), []string{"metadata softcap", `""`}},
+		"window a tensor":     {func(f *testFile) { f.tensors["window"] = ints("", 3) }, []string{"tensor window", "belongs in the metadata"}},
+		"only a tensor": {func(f *testFile) {
+			delete(f.metadata, "causal")
+			f.tensors["causal"] = bytesOf(1)
+		}, []string{"tensor causal", "belongs in the metadata"}},
+		"scale of two":     {shaped("scale", 2), []string{"tensor scale", "[2]", "belongs in the metadata"}},
+		"softcap of none":  {shaped("softcap", 0), []string{"tensor softcap", "[0]", "belongs in the metadata"}},
+		"metadata lens":    {func(f *testFile) { delete(f.tensors, "lens"); f.metadata["lens"] = "[5, 3]" }, []string{"metadata lens", "belongs in a tensor"}},
+		"metadata sinks":   {func(f *testFile) { delete(f.tensors, "sinks"); f.metadata["sinks"] = "0" }, []string{"metadata sinks", "belongs in a tensor"}},
+		"lens past an int": {func(f *testFile) { f.tensors["lens"] = unsigned(5, 1<<63) }, []string{"bad.safetensors: tensor lens: has a length that no int holds"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := goodFile()
@@ -173,6 +187,17 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In an .npz a rule is an array of one element; of several, which one would it be?
+func TestRulesInAnArchive(t *testing.T) {
+	f := goodFile()
+	delete(f.metadata, "window")
+	f.tensors["window"] = ints("", 4)
+	path := filepath.Join(t.TempDir(), "rules.npz")
+	want(t, exitDone, "run", f.write(t, path))
+	f.tensors["window"] = ints("", 4, 4)
+	refuses(t, []string{path, "tensor window", "[2]", "one element"}, "run", f.write(t, path))
 }
 
 func bytesOf(shape ...int) tensorfile.Tensor {
@@ -208,7 +233,9 @@ func TestBadFiles(t *testing.T) {
 		})
 	}
 	refuses(t, []string{"missing.safetensors", "no such file"}, "run", filepath.Join(dir, "missing.safetensors"))
-	refuses(t, []string{dir, "not a regular file"}, "run", dir)
+	refuses(t, []string{dir, "directory", "flashdec verify"}, "run", dir)
+	refuses(t, []string{"path", "empty"}, "run", "")
+	refuses(t, []string{"path", "empty"}, "verify", "")
 	refuses(t, []string{one, "tensor q", "missing"}, "run", one)
 }
 
@@ -242,7 +269,7 @@ func FuzzCase(f *testing.F) {
 				return
 			}
 		}
-		c, err := newCase("fuzz", file, false)
+		c, err := newCase(t.Context(), "fuzz", file)
 		if err != nil {
 			return
 		}
@@ -257,13 +284,13 @@ func FuzzCase(f *testing.F) {
 
 // decodeAndJudge runs a case. What the reader accepted must not fail.
 func decodeAndJudge(t *testing.T, c *decodeCase, flags *engineFlags) {
-	d, err := newDecoder(c, flags)
+	d, err := newDecoder(t.Context(), c, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
-	got, err := d.decode(t.Context(), 3, flags.Invariant)
-	if err != nil {
+	got := d.newResult()
+	if err := d.decode(t.Context(), got, 3, flags.Invariant); err != nil {
 		t.Fatal(err)
 	}
 	j := &judge{c: c, from: d.cache.source(c), threads: 1, lossy: d.cache.lossy}

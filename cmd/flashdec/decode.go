@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/kv"
 )
 
 // decoder computes a case on an engine.
@@ -14,59 +16,97 @@ type decoder struct {
 	c      *decodeCase
 	engine *flashdec.Engine
 	cache  *caseCache
+	room   int // bytes that a step's plan and partial states may take
+	gogc   int // the collector's percentage before
 }
 
 // newDecoder opens an engine and brings the case into its cache.
-func newDecoder(c *decodeCase, f *engineFlags) (*decoder, error) {
+func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, error) {
 	engine, err := f.open()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := newCache(c, f.PageSize, f.KVDType)
+	cache, err := newCache(ctx, c, f.PageSize, f.KVDType)
 	if err != nil {
 		_ = engine.Close() // err is the failure to report
 		return nil, err
 	}
-	return &decoder{c, engine, cache}, nil
+	return &decoder{c, engine, cache, stepRoom, debug.SetGCPercent(c.garbagePercent())}, nil
 }
 
-func (d *decoder) close() error { return errors.Join(d.cache.close(), d.engine.Close()) }
+func (d *decoder) close() error {
+	debug.SetGCPercent(d.gogc)
+	return errors.Join(d.cache.close(), d.engine.Close())
+}
+
+// garbagePercent is how much garbage the collector is to leave beside what lives:
+// by its default as much again, here some megabytes. What lives is few large arrays
+// without pointers, which cost it nothing to look at.
+func (c *decodeCase) garbagePercent() int {
+	const garbage, least = 24 << 20, 5
+	rows := c.seqs * c.queries * c.shape.NumHeads
+	living := 4*rows*(c.shape.KeyDim+c.shape.ValueDim+1) + 1
+	return min(100, max(least, 100*garbage/living))
+}
 
 // decoded is a result, and how it came about.
 type decoded struct {
 	*flashdec.Output
-	step    *flashdec.Step
-	seconds float64
+	steps        int // that the case was cut into
+	splits       int // the most of any unit
+	units, items int
+	reason       string // for the first step's splits
+	seconds      float64
 }
 
-func (d *decoder) batch(splits int, invariant bool) flashdec.Batch {
-	queries := make([]int, d.c.seqs)
-	for i := range queries {
-		queries[i] = d.c.queries
-	}
-	return flashdec.Batch{
-		Shape: d.c.shape, Options: d.c.options, Lens: d.c.lens, NumQueries: queries,
-		NumSplits: splits, Invariant: invariant,
-	}
+// newResult is room for results of the case, one after the other.
+func (d *decoder) newResult() *decoded {
+	rows := d.c.seqs * d.c.queries * d.c.shape.NumHeads
+	return &decoded{Output: &flashdec.Output{Out: make([]float32, rows*d.c.shape.ValueDim), LSE: make([]float32, rows)}}
 }
 
 // decode computes the case with the given number of splits, 0 letting the plan
 // choose.
-func (d *decoder) decode(ctx context.Context, splits int, invariant bool) (*decoded, error) {
-	step, err := d.engine.Plan(d.batch(splits, invariant))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", d.c.path, err)
+func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant bool) error {
+	*r = decoded{Output: r.Output}
+	for _, p := range d.c.inSteps(d.room, splits, invariant, d.engine.Info().QueryTile) {
+		if err := d.step(ctx, r, p, splits, invariant); err != nil {
+			return fmt.Errorf("%s: %w", d.c.path, err)
+		}
 	}
-	r := &decoded{Output: step.NewOutput(), step: step}
-	return r, d.again(ctx, r)
+	return nil
 }
 
-// again computes a result anew, into the same place.
-func (d *decoder) again(ctx context.Context, r *decoded) error {
-	start := time.Now()
-	if err := d.engine.Decode(ctx, r.step, d.c.q, d.cache.view, r.Output); err != nil {
-		return fmt.Errorf("%s: %w", d.c.path, err)
+// step computes a piece of the case.
+func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, invariant bool) error {
+	batch := d.c.batch(p)
+	batch.NumSplits, batch.Invariant = splits, invariant
+	step, err := d.engine.Plan(batch)
+	if err != nil {
+		return err
 	}
-	r.seconds = time.Since(start).Seconds()
+	out, lse := d.c.rowsIn(r.Out, p, d.c.shape.ValueDim), d.c.rowsIn(r.LSE, p, 1)
+	start := time.Now()
+	err = d.engine.Decode(ctx, step, d.c.rowsIn(d.c.q, p, d.c.shape.KeyDim), d.view(p, batch.Lens), &flashdec.Output{Out: out, LSE: lse})
+	if err != nil {
+		return err
+	}
+	r.seconds += time.Since(start).Seconds()
+	if r.steps++; r.steps == 1 {
+		r.reason = step.Plan().Reason
+	}
+	r.splits = max(r.splits, step.Plan().MaxSplits())
+	r.units += len(step.Plan().Units)
+	r.items += len(step.Plan().Items)
 	return nil
+}
+
+// view is the cache as a piece sees it.
+func (d *decoder) view(p piece, lens []int) kv.View {
+	view := d.cache.view
+	view.Seqs = make([]kv.Table, p.seqs)
+	for i, n := range lens {
+		view.Seqs[i] = kv.Table{Pages: d.cache.view.Seqs[p.seq+i].Pages, Len: n}
+	}
+	return view
 }

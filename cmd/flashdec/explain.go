@@ -3,16 +3,20 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"github.com/alecthomas/kong"
 )
 
 type explainCmd struct {
 	File   string `arg:"" optional:"" help:"A file with q, k and v. Without it, the derivation's own worked examples."`
-	Seq    int    `help:"Which sequence." default:"0" placeholder:"N"`
-	Head   int    `help:"Which query head." default:"0" placeholder:"N"`
+	Seq    int    `help:"Which sequence (default ${default})." default:"0" placeholder:"N"`
+	Head   int    `help:"Which query head (default ${default})." default:"0" placeholder:"N"`
 	Query  *int   `help:"Which of the sequence's new queries. Without it, the newest." placeholder:"N"`
-	Splits int    `help:"How many splits to cut the keys into." default:"4" placeholder:"N"`
+	Splits int    `help:"How many splits to cut the keys into (default ${default})." default:"4" placeholder:"N"`
 	JSON   bool   `name:"json" help:"Print one JSON object a worked example, or one for the file."`
+	HTML   string `name:"html" help:"Write a page to look at in a browser, which needs no network. With - it goes to standard output." placeholder:"FILE"`
 }
 
 func (*explainCmd) Help() string {
@@ -23,12 +27,40 @@ Examples, the worked examples and then the attention of a real model:
     flashdec explain
 
     flashdec explain testdata/real/layer19.safetensors --head 4
+
+    flashdec explain testdata/real/layer19.safetensors --head 5 --html page.html
 `
+}
+
+// AfterApply is called by kong once the command line is read. Flags that choose a
+// row of a file mean nothing to the worked examples.
+func (cmd *explainCmd) AfterApply(given *kong.Context) error {
+	if cmd.File != "" {
+		return nil
+	}
+	for _, p := range given.Path {
+		if p.Flag != nil && slices.Contains([]string{"seq", "head", "query", "splits"}, p.Flag.Name) {
+			return fmt.Errorf("--%s chooses from a FILE, but no FILE is given", p.Flag.Name)
+		}
+	}
+	return nil
 }
 
 func (cmd *explainCmd) Run(t *terminal) error {
 	if cmd.File != "" {
 		return cmd.explainFile(t)
+	}
+	if cmd.HTML != "" {
+		if err := cmd.checkPage(); err != nil {
+			return err
+		}
+		page, err := cmd.examplePage()
+		if err != nil {
+			return err
+		}
+		if err := cmd.writePage(t, page); err != nil || !cmd.JSON {
+			return err
+		}
 	}
 	for i, example := range []func() worked{onlineSoftmax, oneTile, rescaling, mergeOfTiles} {
 		w := example()

@@ -29,7 +29,10 @@ maximum by one factor, exp(m_old − m_new):
     m' = max(m, s)        l' = l·exp(m − m') + exp(s − m')
 
 `)
-	var steps []traceStep
+	var (
+		steps []traceStep
+		hows  []string
+	)
 	table := newTable("j", "s", "m", "l", "how l came about")
 	how := "exp(1.0 − 1.0)"
 	state := walk(exampleScores, 0, func(int) []float64 { return nil }, func(key scored, after *attn.State[float64], grew bool) {
@@ -40,7 +43,7 @@ maximum by one factor, exp(m_old − m_new):
 				float64(s.Score), float64(s.M), float64(before.L)*math.Exp(float64(before.M-s.M)), math.Exp(float64(s.Score-s.M)))
 		}
 		table.AppendRow(row(s.Key+1, fixed(s.Score, 1), fixed(s.M, 1), fixed(s.L, 3), how))
-		steps = append(steps, s)
+		steps, hows = append(steps, s), append(hows, how)
 	})
 	online := softmaxOf(exampleScores, state.M, state.L)
 	sum, direct := 0.0, make([]float64, len(exampleScores))
@@ -53,10 +56,22 @@ maximum by one factor, exp(m_old − m_new):
 	verdict, ok := agree(furthest(online, direct), exact)
 	fmt.Fprintf(&b, "%s\n\nsoftmax(s) = exp(s − m)/l    = %s\ndirectly   = exp(s)/%.3f    = %s\n%s",
 		render(table), vector(online, 3), sum, vector(direct, 3), verdict)
-	return worked{b.String(), map[string]any{
-		"example": "online softmax", "section": "2.3.2", "steps": steps, "sum_of_exp": sum,
-		"softmax": online, "direct": direct, "difference": furthest(online, direct), "ok": ok,
+	return worked{b.String(), softmaxReport{
+		"online softmax", "2.3.2", steps, hows, number(sum), numbers(online), numbers(direct), number(furthest(online, direct)), ok,
 	}, ok}
+}
+
+// softmaxReport is the example of derivation 2.3.2 as data.
+type softmaxReport struct {
+	Example    string      `json:"example"`
+	Section    string      `json:"section"`
+	Steps      []traceStep `json:"steps"`
+	how        []string    // each l came about
+	Sum        number      `json:"sum_of_exp"`
+	Softmax    []number    `json:"softmax"`
+	Direct     []number    `json:"direct"`
+	Difference number      `json:"difference"`
+	OK         bool        `json:"ok"`
 }
 
 // oneTile is the table of derivation 2.4.1.
@@ -114,10 +129,24 @@ Tile 1 has the maximum 5.0, tile 2 has 8.0, so the common one is %.1f. A score o
 
 %s`,
 		m, local, global, local, factor, local*factor, verdict)
-	return worked{b.String(), map[string]any{
-		"example": "rescaling", "section": "2.4.2", "local": local, "factor": factor,
-		"global": global, "moved": local * factor, "difference": math.Abs(local*factor - global), "ok": ok,
+	return worked{b.String(), rescalingReport{
+		"rescaling", "2.4.2", m1, m2, s, number(local), number(factor), number(global), number(local * factor), number(math.Abs(local*factor - global)), ok,
 	}, ok}
+}
+
+// rescalingReport is the example of scales of derivation 2.4.2 as data.
+type rescalingReport struct {
+	Example    string `json:"example"`
+	Section    string `json:"section"`
+	M1         number `json:"m1"`
+	M2         number `json:"m2"`
+	Score      number `json:"score"`
+	Local      number `json:"local"`
+	Factor     number `json:"factor"`
+	Global     number `json:"global"`
+	Moved      number `json:"moved"`
+	Difference number `json:"difference"`
+	OK         bool   `json:"ok"`
 }
 
 // mergeOfTiles cuts the tile of 2.4.1 in two and merges (derivation 2.4.2, 2.6).

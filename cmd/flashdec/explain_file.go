@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -37,6 +38,8 @@ type explained struct {
 	DirectOut  []number      `json:"direct_out"`
 	Difference number        `json:"difference"` // largest, over out and lse
 	OK         bool          `json:"ok"`
+
+	limit float64 // of Difference
 }
 
 // rowLimit is how far the merge and the direct form may lie apart, in float64,
@@ -45,18 +48,27 @@ type explained struct {
 const rowLimit = 1e-9
 
 func (cmd *explainCmd) explainFile(t *terminal) (err error) {
-	c, err := openCase(cmd.File)
+	c, err := openCase(context.Background(), cmd.File)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	x, err := cmd.explain(c)
+	if err := cmd.checkPage(); err != nil {
+		return err
+	}
+	x, r, err := cmd.explain(c)
 	if err != nil {
 		return err
 	}
-	if cmd.JSON {
+	if cmd.HTML != "" {
+		err = cmd.writePage(t, filePage(c, x, r))
+	}
+	switch {
+	case err != nil:
+		return err
+	case cmd.JSON:
 		err = t.emit(x)
-	} else {
+	case cmd.HTML == "":
 		x.print(t, c)
 	}
 	if err == nil && !x.OK {
@@ -72,11 +84,14 @@ func (cmd *explainCmd) rowOf(c *decodeCase) (query int, err error) {
 		query = *cmd.Query
 	}
 	for _, f := range [...]struct {
-		flag      string
-		got, have int
-	}{{"seq", cmd.Seq, c.seqs}, {"head", cmd.Head, c.shape.NumHeads}, {"query", query, c.queries}} {
+		flag, many string
+		got, have  int
+	}{{"seq", "sequences", cmd.Seq, c.seqs}, {"head", "query heads", cmd.Head, c.shape.NumHeads}, {"query", "queries", query, c.queries}} {
+		if f.have == 0 {
+			return 0, fmt.Errorf("%s: the file has no %s, so there is nothing to explain", c.path, f.many)
+		}
 		if f.got < 0 || f.got >= f.have {
-			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d of them, counted from 0", c.path, f.flag, f.got, f.have)
+			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d %s, counted from 0", c.path, f.flag, f.got, f.have, f.many)
 		}
 	}
 	if cmd.Splits < 1 {
@@ -85,10 +100,11 @@ func (cmd *explainCmd) rowOf(c *decodeCase) (query int, err error) {
 	return query, nil
 }
 
-func (cmd *explainCmd) explain(c *decodeCase) (*explained, error) {
+// explain takes the row apart that is asked for.
+func (cmd *explainCmd) explain(c *decodeCase) (*explained, *fileRow, error) {
 	query, err := cmd.rowOf(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	kvHead := cmd.Head / c.shape.GroupSize()
 	r := newFileRow(c, cmd.Seq, cmd.Head, query)
@@ -98,14 +114,23 @@ func (cmd *explainCmd) explain(c *decodeCase) (*explained, error) {
 	}
 	splits, err := r.splits(cmd.Splits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	x.take(r, splits)
-	return x, x.compare(r)
+	return x, r, x.compare(r)
+}
+
+// explainable is a query row that can be taken apart.
+type explainable interface {
+	score(begin, end int) []scored // the visible keys of [begin, end)
+	value(pos int) []float64       // until the next call
+	valueDim() int
+	sinkLogit() *float32 // or nil
+	direct() (lse float64, out []float64, err error)
 }
 
 // take computes the row the FlashDecoding way: scores, a state a split, the merge.
-func (x *explained) take(r *fileRow, splits []plan.Item) {
+func (x *explained) take(r explainable, splits []plan.Item) {
 	states := make([]attn.State[float64], len(splits), len(splits)+1)
 	x.MinScore, x.MaxScore = number(math.Inf(1)), number(math.Inf(-1))
 	sum := 0.0
@@ -119,7 +144,7 @@ func (x *explained) take(r *fileRow, splits []plan.Item) {
 			}
 		}
 		trace := trace{n: len(keys)}
-		states[i] = walk(keys, r.dim, r.value, trace.see)
+		states[i] = walk(keys, r.valueDim(), r.value, trace.see)
 		if len(keys) > 0 && (x.Traced < 0 || trace.grew > x.Grew) {
 			x.Traced, x.Grew, x.Steps = i, trace.grew, trace.steps
 		}
@@ -127,12 +152,12 @@ func (x *explained) take(r *fileRow, splits []plan.Item) {
 		x.States = append(x.States, stateReport{Split: i, Begin: split.Begin, End: split.End, Keys: len(keys)})
 	}
 	x.MeanScore = number(sum / float64(max(x.Visible, 1)))
-	if r.sink != nil {
-		states = append(states, attn.SinkState[float64](*r.sink))
-		sink := number(*r.sink)
+	if logit := r.sinkLogit(); logit != nil {
+		states = append(states, attn.SinkState[float64](*logit))
+		sink := number(*logit)
 		x.Sink = &sink
 	}
-	merged := attn.Empty[float64](r.dim)
+	merged := attn.Empty[float64](r.valueDim())
 	attn.Merge(&merged, states...)
 	for i := range x.States {
 		x.States[i].place(states[i], merged)
@@ -162,7 +187,7 @@ func (t *trace) see(key scored, s *attn.State[float64], grew bool) {
 const maxGrowths = 6
 
 // compare puts the direct softmax beside the merge.
-func (x *explained) compare(r *fileRow) error {
+func (x *explained) compare(r explainable) error {
 	lse, out, err := r.direct()
 	if err != nil {
 		return err
@@ -180,7 +205,8 @@ func (x *explained) compare(r *fileRow) error {
 		scale = a
 	}
 	difference := math.Max(furthest(mine, out), furthest([]float64{float64(x.LSE)}, []float64{lse}))
-	x.Difference, x.OK = number(difference), difference <= rowLimit*scale
+	x.Difference, x.limit = number(difference), rowLimit*scale
+	x.OK = difference <= x.limit
 	return nil
 }
 
@@ -212,6 +238,9 @@ func newFileRow(c *decodeCase, seq, head, query int) *fileRow {
 	}
 	return r
 }
+
+func (r *fileRow) valueDim() int       { return r.dim }
+func (r *fileRow) sinkLogit() *float32 { return r.sink }
 
 // splits are the pieces that an engine would cut the row's keys into.
 func (r *fileRow) splits(n int) ([]plan.Item, error) {
@@ -275,10 +304,10 @@ func (r *fileRow) value(pos int) []float64 {
 
 // direct is the row of the direct softmax (derivation 2.6), by package attn.
 func (r *fileRow) direct() (lse float64, out []float64, err error) {
-	ref, err := r.c.direct(r.part, r.c.fromFile)
+	ref, err := r.c.direct(block{r.part, r.query, 1}, r.c.fromFile)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", r.c.path, err)
 	}
-	i := r.query*r.c.shape.GroupSize() + r.head%r.c.shape.GroupSize()
+	i := r.head % r.c.shape.GroupSize()
 	return ref.LSE[i], ref.Out[i*r.dim:][:r.dim], nil
 }

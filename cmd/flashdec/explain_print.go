@@ -26,9 +26,9 @@ func (x *explained) print(t *terminal, c *decodeCase) {
 }
 
 func (x *explained) heading(c *decodeCase) string {
-	name := printable(c.name)
-	if name == "" {
-		name = x.File
+	name := quotePath(x.File)
+	if c.name != "" {
+		name = printable(c.name)
 	}
 	return fmt.Sprintf("%s\nsequence %d, query head %d (of KV head %d), query %d of %d at position %d",
 		name, x.Seq, x.Head, x.KVHead, x.Query, c.queries, x.Position)
@@ -85,7 +85,7 @@ func (x *explained) printSteps(t *terminal) {
 }
 
 func (x *explained) printStates(t *terminal) {
-	t.printf("\n%s\n\n", title("2.4.2", fmt.Sprintf("One state for each of %s, and the merge", count(len(x.States), "split"))))
+	t.printf("\n%s\n\n", title("2.4.2", fmt.Sprintf("One state for each of %s (--splits), and the merge", count(len(x.States), "split"))))
 	const most = 32
 	table := newTable("keys", "m_b", "l_b", "exp(m_b − m)", "weight", "o_b")
 	for i, s := range x.States {
@@ -130,5 +130,5 @@ func quoted(c *decodeCase, pos int) string {
 	if c.pieces == nil {
 		return ""
 	}
-	return fmt.Sprintf(" “%s”", printable(c.pieces[pos]))
+	return fmt.Sprintf(" “%s”", clip(c.pieces[pos], longestPiece))
 }

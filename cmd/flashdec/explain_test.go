@@ -120,3 +120,36 @@ func TestExplainRows(t *testing.T) {
 		}
 	}
 }
+
+// A file without what there would be to explain is refused as that, and not with a
+// flag that nobody gave.
+func TestExplainNothing(t *testing.T) {
+	for name, change := range map[string]func(*testFile){
+		"no sequences": func(f *testFile) {
+			f.put("q", 0, 4, 3, 4)
+			f.put("k", 0, 2, 5, 4)
+			f.put("v", 0, 2, 5, 3)
+			delete(f.tensors, "lens")
+			delete(f.tensors, "mask")
+		},
+		"no queries": func(f *testFile) {
+			f.put("q", 2, 4, 0, 4)
+			delete(f.tensors, "mask")
+		},
+	} {
+		f := goodFile()
+		change(f)
+		path := f.write(t, filepath.Join(t.TempDir(), "empty.safetensors"))
+		refuses(t, []string{path, name}, "explain", path)
+		if told := call("explain", path).errs; strings.Contains(told, "--") {
+			t.Errorf("%q speaks of a flag that was not given", told)
+		}
+	}
+}
+
+// Flags about a file are not ignored where there is none.
+func TestExplainFlagsWantAFile(t *testing.T) {
+	for _, flag := range []string{"--seq=0", "--head=4", "--query=0", "--splits=4"} {
+		refuses(t, []string{flag[:strings.Index(flag, "=")], "FILE"}, "explain", flag)
+	}
+}

@@ -18,7 +18,10 @@ type infoCmd struct {
 }
 
 func (*infoCmd) Help() string {
-	return `Example:
+	return `The commit is what the Go tool noted down while building in a clone; a program that
+was built with -buildvcs=false, or outside one, says unknown.
+
+Example:
 
     flashdec info
 `

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	"github.com/flashdec/flashdec"
@@ -11,38 +10,32 @@ import (
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
-// How far a result may lie from what a file says is right, in multiples of the
-// limits of package attn. A file's answer was not computed from what is computed
-// here where its inputs are float64, and may have been rounded itself.
+// ownLimits are how far a result may lie from the direct softmax of the same inputs.
+func (c *decodeCase) ownLimits() attn.Limits { return attn.Float32Limits(c.shape.KeyDim) }
+
+// answerLimits are how far a result may lie from what a file says is right, which
+// was not computed from what is computed here where its inputs are float64, and
+// may have been rounded itself. These causes add to the limits of float32:
 //
-//	answer               out: OutLimit·max|v| plus   lse: the limits of attn plus
-//	of float32 inputs    0                           0
-//	of float64 inputs    OutLimit·max|v|             LSELimit
-//	stored in float32    2⁻²⁴·max|v|                 2⁻²⁴·|lse|
-//	stored in float16    2⁻¹¹·max|v|                 2⁻¹¹·|lse|
-//	stored in bfloat16   2⁻⁹·max|v|                  2⁻⁹·|lse|
+//	of float64 inputs    out 2⁻²⁴·max|v|, score 2 units, lse 2⁻²⁴·|lse|: v, q and k, sinks
+//	stored in float32    out 2⁻²⁴·max|v|, lse 2⁻²⁴·|lse|
+//	stored in float16    out 2⁻¹¹·max|v|, lse 2⁻¹¹·|lse|
+//	stored in bfloat16   out 2⁻⁹·max|v|,  lse 2⁻⁹·|lse|
 //
-// Rounding q and k to float32 moves a score by at most δ = 2·2⁻²⁴·scale·Σ|q·k|.
-// Scores moved by δ move an average of v by at most 2δ·max|v|, and the LSE by δ;
-// with scale·Σ|q·k| up to 40, past which softmax is one-hot, 2δ is below 1e-5.
 // Rounding an answer moves it by half a unit in its last place, and |out| is at
 // most max|v|.
-type answerLimits struct{ outShare, lseAbsolute, lseRelative float64 }
-
-// ownLimits are those of a result beside the direct softmax of the same inputs.
-var ownLimits = answerLimits{outShare: attn.OutLimit, lseAbsolute: attn.LSELimit, lseRelative: attn.LSERelative}
-
-func (c *decodeCase) answerLimits() answerLimits {
-	l := ownLimits
+func (c *decodeCase) answerLimits() attn.Limits {
+	l := c.ownLimits()
 	if c.rounded {
-		l.outShare += attn.OutLimit
-		l.lseAbsolute += attn.LSELimit
+		l.Out += 0x1p-24
+		l.LSERelative += 0x1p-24
+		l.Score += 2
 	}
 	if c.out != nil {
-		l.outShare += halfUnit(c.out.DType)
+		l.Out += halfUnit(c.out.DType)
 	}
 	if c.lse != nil {
-		l.lseRelative += halfUnit(c.lse.DType)
+		l.LSERelative += halfUnit(c.lse.DType)
 	}
 	return l
 }
@@ -64,15 +57,28 @@ func halfUnit(t tensorfile.DType) float64 {
 type verdict struct {
 	Err       float64 // largest |out − reference|
 	LSEErr    float64 // largest |lse − reference|
-	lseShare  float64 // largest share of the LSE's own limit
+	share     float64 // largest share of the limit of its row, out's
+	lseShare  float64 // and the LSE's
+	rowLimit  float64 // the limit of the row that share is of
 	NonFinite int     // NaN or infinities where the other has none
-	Limit     float64 // of Err
 }
 
-func (v verdict) ok() bool { return v.NonFinite == 0 && v.Err <= v.Limit && v.lseShare <= 1 }
+func (v verdict) ok() bool { return v.NonFinite == 0 && v.share <= 1 && v.lseShare <= 1 }
+
+// limit is what Err may be, as a report tells it: the limit of the row that comes
+// nearest to its own, in the measure of Err.
+func (v verdict) limit() float64 {
+	if v.share > 0 {
+		return v.Err / v.share
+	}
+	return v.rowLimit
+}
 
 // add takes another part's, or another result's, distance in.
 func (v *verdict) add(w verdict) {
+	if !(w.share < v.share) {
+		v.share, v.rowLimit = w.share, w.rowLimit
+	}
 	v.Err = max(v.Err, w.Err)
 	v.LSEErr = max(v.LSEErr, w.LSEErr)
 	v.lseShare = max(v.lseShare, w.lseShare)
@@ -80,23 +86,15 @@ func (v *verdict) add(w verdict) {
 }
 
 // measure compares a part of a result with a reference, as far as that goes.
-func (l answerLimits) measure(ref attn.Reference, out, lse []float32) (verdict, error) {
+func measure(ref attn.Reference, out, lse []float32, limits attn.Limits) (verdict, error) {
 	if ref.Out == nil {
 		out = nil
 	}
 	if ref.LSE == nil {
 		lse = nil
 	}
-	d, err := ref.Compare(out, lse)
-	v := verdict{Err: d.Out, LSEErr: d.LSE, NonFinite: d.NonFinite}
-	for i := range lse {
-		want := ref.LSE[i]
-		// Where either is not finite, NonFinite has judged it.
-		if diff := math.Abs(float64(lse[i]) - want); diff <= d.LSE {
-			v.lseShare = max(v.lseShare, diff/(l.lseAbsolute+l.lseRelative*math.Abs(want)))
-		}
-	}
-	return v, err
+	d, err := ref.Compare(out, lse, limits)
+	return verdict{d.Out, d.LSE, d.OutShare, d.LSEShare, d.OutLimit, d.NonFinite}, err
 }
 
 // judgement is a result beside the direct softmax, and beside what the file says.
@@ -120,11 +118,12 @@ type distances struct {
 }
 
 func (j judgement) distances() distances {
-	d := distances{MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.Limit, NonFinite: j.direct.NonFinite}
+	d := distances{MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.limit(), NonFinite: j.direct.NonFinite}
 	if j.file != nil {
 		d.AnswerErr, d.AnswerLSEErr = &j.file.Err, &j.file.LSEErr
 		if !j.lossy { // else the answer is no judge
-			d.AnswerLimit = &j.file.Limit
+			limit := j.file.limit()
+			d.AnswerLimit = &limit
 		}
 		d.NonFinite += j.file.NonFinite
 	}
@@ -139,53 +138,52 @@ type judge struct {
 	threads int
 	keep    bool   // the references, for further results
 	lossy   bool   // what is computed on is not what the file's answer was computed from
-	step    func() // called as each part is done, or nil
-	kept    []reference
+	step    func() // called as each block is done, or nil
+	kept    []attn.Reference
 }
 
-// reference is the direct softmax of a part, and the scale of its values.
-type reference struct {
-	attn.Reference
-	maxV float64 // largest |v|
+// keepBytes bounds the references that are kept: further ones are computed anew
+// for each result.
+const keepBytes = 16 << 20
+
+// blocksKept is how many blocks' references keepBytes are enough for.
+func (c *decodeCase) blocksKept() int {
+	rows := min(c.queries, c.blockQueries()) * c.shape.GroupSize()
+	const slices, numbers = 4, 3 // of a reference, and of each row beside its output
+	return min(c.blocks(), keepBytes/(slices*24+rows*(c.shape.ValueDim+numbers)*8))
 }
 
-func (j *judge) reference(p part) (ref reference, err error) {
-	i := p.seq*j.c.shape.NumKVHeads + p.head
-	if j.kept != nil && j.kept[i].Out != nil {
+func (j *judge) reference(i int) (ref attn.Reference, err error) {
+	if i < len(j.kept) && j.kept[i].Out != nil {
 		return j.kept[i], nil
 	}
-	if ref.Reference, err = j.c.direct(p, j.from); err != nil {
-		return ref, err
-	}
-	ref.maxV = attn.MaxAbsValue(j.c.partShape(), j.from(p))
-	if j.kept != nil {
+	ref, err = j.c.direct(j.c.block(i), j.from)
+	if err == nil && i < len(j.kept) {
 		j.kept[i] = ref
 	}
-	return ref, nil
+	return ref, err
 }
 
 // judge compares a result with all that is known of the case.
 func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, error) {
 	if j.keep && j.kept == nil {
-		j.kept = make([]reference, len(j.c.parts()))
+		j.kept = make([]attn.Reference, j.c.blocksKept())
 	}
 	var (
 		mu     sync.Mutex
 		result judgement
-		maxV   float64
 		limits = j.c.answerLimits()
 	)
 	if j.c.out != nil || j.c.lse != nil {
 		result.file, result.lossy = &verdict{}, j.lossy
 	}
-	err := j.c.eachPart(ctx, j.threads, func(p part) error {
-		ref, direct, file, err := j.measure(p, got, limits)
+	err := each(ctx, j.workers(), j.c.blocks(), func(i int) error {
+		direct, file, err := j.measure(i, got, limits)
 		if err != nil {
 			return fmt.Errorf("%s: %w", j.c.path, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		maxV = max(maxV, ref.maxV)
 		result.direct.add(direct)
 		if result.file != nil {
 			result.file.add(file)
@@ -195,28 +193,36 @@ func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, err
 		}
 		return nil
 	})
-	result.direct.Limit = ownLimits.outShare * maxV
-	if result.file != nil {
-		result.file.Limit = limits.outShare * maxV
-	}
 	return result, err
 }
 
-// measure compares one part of a result.
-func (j *judge) measure(p part, got *flashdec.Output, limits answerLimits) (ref reference, direct, file verdict, err error) {
-	out, lse := j.c.pick(got.Out, p, j.c.shape.ValueDim), j.c.pick(got.LSE, p, 1)
-	if ref, err = j.reference(p); err != nil {
-		return ref, direct, file, err
-	}
-	if direct, err = ownLimits.measure(ref.Reference, out, lse); err != nil {
-		return ref, direct, file, err
-	}
-	answer, err := j.c.answer(p)
+// workers is how many blocks are judged at a time: as many as there are threads,
+// as far as memory goes in proportion to the case. Each has the scores of some
+// rows (two float64 a key, 8 MB where the keys are few) and a few copies of its
+// rows.
+func (j *judge) workers() int {
+	const most, spare = 12 << 20, 48 << 20 // bytes
+	return min(j.threads, max(1, (spare+j.c.kvBytes()/8)/most))
+}
+
+// measure compares one block of a result.
+func (j *judge) measure(i int, got *flashdec.Output, limits attn.Limits) (direct, file verdict, err error) {
+	b := j.c.block(i)
+	out, lse := j.c.pick(got.Out, b, j.c.shape.ValueDim), j.c.pick(got.LSE, b, 1)
+	ref, err := j.reference(i)
 	if err != nil {
-		return ref, direct, file, err
+		return direct, file, err
 	}
-	file, err = limits.measure(answer, out, lse)
-	return ref, direct, file, err
+	if direct, err = measure(ref, out, lse, j.c.ownLimits()); err != nil {
+		return direct, file, err
+	}
+	answer, err := j.c.answer(b)
+	if err != nil {
+		return direct, file, err
+	}
+	answer.AbsScore, answer.AbsValue = ref.AbsScore, ref.AbsValue
+	file, err = measure(answer, out, lse, limits)
+	return direct, file, err
 }
 
 // add takes another result's judgement in, of the same case.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -83,4 +86,58 @@ func duration(seconds float64) string {
 		return fmt.Sprintf("%.2f ms", seconds*1e3)
 	}
 	return fmt.Sprintf("%.0f µs", seconds*1e6)
+}
+
+// longestPiece is how many columns a token's text may take in a sentence. Pieces
+// are a file's, and of any length.
+const longestPiece = 32
+
+// clip is the beginning of a text, as far as a column holds it.
+func clip(s string, width int) string {
+	return string(fit(forwards([]string{s}), width))
+}
+
+// fit is the first runes of a text that a column holds, as a terminal may be shown
+// them. Marks and joiners have no width of their own: so that they do not go on
+// forever, it takes no more than some for each column. Its time is that of what it
+// takes, however long the text is.
+func fit(runes iter.Seq[rune], width int) []rune {
+	const aColumn = 4
+	var taken []rune
+	used := 0
+	for r := range runes {
+		r = showable(r)
+		if used += text.RuneWidth(r); used > width || len(taken) == aColumn*width {
+			break
+		}
+		taken = append(taken, r)
+	}
+	return taken
+}
+
+// forwards is the runes of texts from the first on.
+func forwards(texts []string) iter.Seq[rune] {
+	return func(yield func(rune) bool) {
+		for _, s := range texts {
+			for _, r := range s {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// backwards is the runes of texts from the last on.
+func backwards(texts []string) iter.Seq[rune] {
+	return func(yield func(rune) bool) {
+		for _, s := range slices.Backward(texts) {
+			for s != "" {
+				r, size := utf8.DecodeLastRuneInString(s)
+				if s = s[:len(s)-size]; !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // Exit codes.
@@ -40,21 +42,29 @@ func main() {
 }
 
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
-	Verify  verifyCmd  `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
-	Explain explainCmd `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
-	Plan    planCmd    `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
-	Bench   benchCmd   `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
-	Info    infoCmd    `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
+	Run        runCmd        `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
+	Verify     verifyCmd     `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
+	Explain    explainCmd    `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
+	Plan       planCmd       `cmd:"" help:"Show how a batch of sequences is cut into work, and why."`
+	Bench      benchCmd      `cmd:"" help:"Measure time and bytes a second, beside a bare read of the same bytes."`
+	Trace      traceCmd      `cmd:"" help:"Show which processor computed what, and when: a timeline, with and without splits."`
+	Generate   generateCmd   `cmd:"" help:"Continue a text with a language model, token by token."`
+	Logits     logitsCmd     `cmd:"" help:"Compute a language model's logits at every position of a text."`
+	Perplexity perplexityCmd `cmd:"" help:"Measure how well a language model, with its keys and values stored as told, predicts a text."`
+	Tune       tuneCmd       `cmd:"" help:"Measure what a split and a thread are worth on this machine, and keep it."`
+	Info       infoCmd       `cmd:"" help:"Show the processor's features, the kernels chosen, and versions."`
 }
 
 // run is main for a given command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	t := newTerminal(stdout, stderr)
-	err := dispatch(ctx, t, args)
-	// A full disk or a closed pipe must not look like success.
-	if flushErr := t.flush(); err == nil && flushErr != nil {
-		err = fmt.Errorf("writing to standard output: %w", flushErr)
+	i := &interrupt{ctx: ctx}
+	abandoned, err := i.run(func() error { return dispatch(i, t, args) })
+	if !abandoned {
+		// A full disk or a closed pipe must not look like success.
+		if flushErr := t.flush(); err == nil && flushErr != nil {
+			err = fmt.Errorf("writing to standard output: %w", flushErr)
+		}
 	}
 	if err != nil && !errors.Is(err, errCheckFailed) {
 		fmt.Fprintln(stderr, "flashdec: "+oneLine(err))
@@ -75,31 +85,43 @@ func exitCode(err error) int {
 	}
 }
 
-// oneLine is an error's text without line breaks, and without the prefix of a
-// package whose name says nothing to a user.
+// oneLine is an error's text in one line that a terminal can print, without the
+// prefix of a package whose name says nothing to a user.
 func oneLine(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	text := strings.TrimPrefix(err.Error(), "tensorfile: ")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	lines := joined(err)
+	for i, line := range lines {
+		lines[i] = escape(strings.TrimPrefix(line, "tensorfile: "))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// joined is the texts of the errors that [errors.Join] put one below the other.
+func joined(err error) []string {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []string{err.Error()}
+	}
+	var texts, below []string
+	for _, e := range list.Unwrap() {
+		texts = append(texts, e.Error())
+		below = append(below, joined(e)...)
+	}
+	if strings.Join(texts, "\n") != err.Error() { // several wrapped in a sentence
+		return []string{err.Error()}
+	}
+	return below
 }
 
 // exitRequest is the panic by which kong's Exit, called after printing help,
 // leaves the parser.
 type exitRequest struct{}
 
-func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
-	parser, err := kong.New(&commands{},
-		kong.Name("flashdec"),
-		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
-		kong.Writers(t.out, t.errs),
-		kong.Exit(func(int) { panic(exitRequest{}) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(t),
-	)
+// dispatch reads the command line and runs the verb.
+func dispatch(i *interrupt, t *terminal, args []string) (err error) {
+	parser, err := newParser(i, t)
 	if err != nil {
 		return err
 	}
@@ -115,7 +137,37 @@ func dispatch(ctx context.Context, t *terminal, args []string) (err error) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w (see flashdec --help)", err)
+		return usageError(parser, err)
+	}
+	if err := simd.CheckEnv(); err != nil {
+		return err
 	}
 	return command.Run()
+}
+
+func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
+	return kong.New(&commands{},
+		kong.Name("flashdec"),
+		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
+		kong.Writers(t.out, t.errs),
+		kong.Exit(func(int) { panic(exitRequest{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
+		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
+		kong.BindToProvider(i.context),
+		kong.Bind(t),
+	)
+}
+
+// usageError says what is wrong with a command line, and where to look; which
+// verbs there are where none was named.
+func usageError(parser *kong.Kong, err error) error {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context.Selected() == nil {
+		var verbs []string
+		for _, verb := range parser.Model.Leaves(true) {
+			verbs = append(verbs, verb.Name)
+		}
+		return fmt.Errorf("%w, want one of %s (see flashdec --help)", err, strings.Join(verbs, ", "))
+	}
+	return fmt.Errorf("%w (see flashdec --help)", err)
 }

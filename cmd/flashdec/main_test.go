@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // TestMain lets the test binary be the command, for tests that need a process.
@@ -21,7 +26,22 @@ func TestMain(m *testing.M) {
 		answerAsPeer()
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests runs all tests with nothing tuned, whatever this user has.
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "flashdec-test")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range cacheVariables {
+		if err := os.Setenv(name, dir); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
 }
 
 // result is what one call of the command did.
@@ -89,7 +109,7 @@ func fits(t *testing.T, report string) {
 }
 
 func TestHelpShowsAnExample(t *testing.T) {
-	for _, verb := range []string{"run", "verify", "explain", "plan", "info"} {
+	for _, verb := range []string{"run", "verify", "explain", "plan", "bench", "trace", "info", "generate", "logits", "perplexity"} {
 		r := want(t, exitDone, verb, "--help")
 		if !strings.Contains(r.stdout, "Example") || !strings.Contains(r.stdout, "    flashdec "+verb) {
 			t.Errorf("%s --help shows no example:\n%s", verb, r.stdout)
@@ -101,13 +121,30 @@ func TestHelpShowsAnExample(t *testing.T) {
 	}
 }
 
+// What a flag is when it is not given stands in its help: a placeholder such as N
+// hides it.
+func TestHelpTellsDefaults(t *testing.T) {
+	parser, err := newParser(&interrupt{}, newTerminal(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range parser.Model.Leaves(true) {
+		for _, flag := range verb.Flags {
+			if flag.HasDefault && flag.PlaceHolder != "" && !strings.Contains(flag.Help, "default "+flag.Default) {
+				t.Errorf("%s --%s is %s unless given, and its help does not say so: %s", verb.Name, flag.Name, flag.Default, flag.Help)
+			}
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	const layer = "../../testdata/real/layer19.safetensors"
 	for _, c := range []struct {
 		args  []string
 		words []string
 	}{
-		{[]string{"frobnicate"}, []string{"frobnicate"}},
+		{[]string{"frobnicate"}, []string{"frobnicate", "run, verify, explain"}},
+		{[]string{"--frobnicate"}, []string{"--frobnicate", "run, verify, explain"}},
 		{[]string{"run"}, []string{"<file>"}},
 		{[]string{"verify"}, []string{"<file|dir>"}},
 		{[]string{"run", layer, "--frobnicate"}, []string{"--frobnicate"}},
@@ -127,6 +164,22 @@ func TestUsage(t *testing.T) {
 		{[]string{"verify", t.TempDir()}, []string{"holds no .safetensors or .npz file"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
+	}
+}
+
+// TestUnknownLevel: a misspelt FLASHDEC_SIMD, read at the start of a process, is
+// bad input to every verb.
+func TestUnknownLevel(t *testing.T) {
+	for _, args := range [][]string{{"info"}, {"run", "../../testdata/real/layer19.safetensors"}} {
+		var stdout, stderr bytes.Buffer
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "FLASHDEC_TEST_MAIN=1", simd.Env+"=bogus")
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run() // the exit code tells
+		told := fmt.Sprintf("flashdec: FLASHDEC_SIMD is \"bogus\", want a level that this CPU has: %s\n", strings.Join(simd.Levels(), ", "))
+		if code := cmd.ProcessState.ExitCode(); code != exitBadInput || stdout.Len() > 0 || stderr.String() != told {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q, want %d and %q", args, code, &stdout, &stderr, exitBadInput, told)
+		}
 	}
 }
 
@@ -150,6 +203,8 @@ func TestInterrupted(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "../../testdata/real/layer19.safetensors"},
 		{"verify", "../../testdata/golden/attention"},
+		{"generate", goldenModels + "qwen2", "--ids=1"},
+		{"perplexity", goldenModels + "qwen2", goldenModels + "qwen2/io.safetensors"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec"
@@ -17,15 +17,21 @@ import (
 
 // checkOutput tells before the work whether its result can be written: by name,
 // by what lies in its place, and by whether its folder takes a file.
-func checkOutput(path, input string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".safetensors", ".npz":
-	default:
-		return fmt.Errorf("%s: output has extension %q, want .safetensors or .npz", path, filepath.Ext(path))
+func checkOutput(path, input string, extensions ...string) error {
+	if ext := filepath.Ext(path); !slices.Contains(extensions, strings.ToLower(ext)) {
+		return fmt.Errorf("%s: output has extension %q, want %s", path, ext, strings.Join(extensions, " or "))
 	}
+	return checkPlace(path, input)
+}
+
+// checkPlace is checkOutput for a file of any name.
+func checkPlace(path, input string) error {
 	if info, err := os.Stat(path); err == nil {
 		if info.IsDir() {
 			return fmt.Errorf("%s: output is a directory, want a file", path)
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: output is there and is no regular file (%v), which would be replaced", path, info.Mode().Type())
 		}
 		if in, err := os.Stat(input); err == nil && os.SameFile(info, in) {
 			return fmt.Errorf("%s: output is the input file itself, want another", path)
@@ -47,19 +53,49 @@ func checkOutput(path, input string) error {
 }
 
 // writeOutput writes out [seqs, NumHeads, queries, ValueDim] and lse [seqs,
-// NumHeads, queries], whole or not at all.
-func writeOutput(path string, c *decodeCase, got *flashdec.Output) error {
+// NumHeads, queries], whole or not at all. It puts got itself into that order:
+// there may be no room for a copy.
+func writeOutput(ctx context.Context, path string, c *decodeCase, got *flashdec.Output) error {
 	shape := []int{c.seqs, c.shape.NumHeads, c.queries, c.shape.ValueDim}
-	return tensorfile.Write(path, []tensorfile.Tensor{
-		singles("out", swapMiddle(got.Out, c.seqs, c.queries, c.shape.NumHeads, c.shape.ValueDim), shape),
-		singles("lse", swapMiddle(got.LSE, c.seqs, c.queries, c.shape.NumHeads, 1), shape[:3]),
+	swapMiddle(got.Out, c.seqs, c.queries, c.shape.NumHeads, c.shape.ValueDim)
+	swapMiddle(got.LSE, c.seqs, c.queries, c.shape.NumHeads, 1)
+	return tensorfile.WriteContext(ctx, path, []tensorfile.Tensor{
+		singles("out", got.Out, shape), singles("lse", got.LSE, shape[:3]),
 	}, nil)
 }
 
 func singles(name string, x []float32, shape []int) tensorfile.Tensor {
-	data := make([]byte, 4*len(x))
-	for i, v := range x {
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	return tensorfile.Tensor{Name: name, DType: tensorfile.F32, Shape: shape, Data: tensorfile.Bytes(x)}
+}
+
+// swapMiddle turns [n, a, b, dim] into [n, b, a, dim] where it lies.
+func swapMiddle(x []float32, n, a, b, dim int) {
+	if a == 1 || b == 1 || len(x) == 0 { // the same order
+		return
 	}
-	return tensorfile.Tensor{Name: name, DType: tensorfile.F32, Shape: shape, Data: data}
+	moved := make([]bool, a*b)
+	for rows := range slices.Chunk(x, len(x)/n) {
+		clear(moved)
+		transpose(rows, moved, a, b, dim)
+	}
+}
+
+// transpose turns [a, b, dim] into [b, a, dim], a cycle of rows after the other: row
+// i·b + j goes to place j·a + i, whose row goes on to its own.
+func transpose(x []float32, moved []bool, a, b, dim int) {
+	carried := make([]float32, dim)
+	for start := range moved {
+		if moved[start] {
+			continue
+		}
+		copy(carried, x[start*dim:])
+		for at := start; !moved[at]; {
+			moved[at] = true
+			at = at%b*a + at/b
+			row := x[at*dim:][:dim]
+			for d := range row {
+				row[d], carried[d] = carried[d], row[d]
+			}
+		}
+	}
 }

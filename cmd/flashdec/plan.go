@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -12,17 +16,20 @@ type planCmd struct {
 	QHeads    int    `required:"" help:"Query heads, a multiple of the KV heads." placeholder:"N"`
 	KVHeads   int    `required:"" name:"kv-heads" help:"KV heads." placeholder:"N"`
 	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
-	Width     int    `help:"Processors that work at once: 132 are the SMs of an H100." default:"132" placeholder:"N"`
-	QLen      int    `help:"New queries of each sequence, the last standing at its last key." default:"1" placeholder:"N"`
+	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100)." default:"132" placeholder:"N"`
+	QLen      int    `help:"New queries of each sequence, the last standing at its last key (default ${default})." default:"1" placeholder:"N"`
 	Window    int    `help:"How many of the newest keys a query sees." placeholder:"N"`
 	Causal    bool   `help:"Hide the keys after a query."`
 	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	Invariant bool   `help:"Cut a sequence by its own length alone, whatever is beside it."`
-	JSON      bool   `name:"json" help:"Print one JSON object, with every item."`
+	KVDType   string `name:"kv-dtype" help:"What keys and values are stored as (default ${default}). It counts for the traffic, and for what flashdec tune found." default:"f16" placeholder:"T"`
+	tunedFlag
+	JSON bool `name:"json" help:"Print one JSON object, with every item."`
 }
 
 func (*planCmd) Help() string {
-	return `Nothing is computed and no file is read: a plan follows from lengths alone.
+	return `Nothing is computed: a plan follows from lengths alone, and from what flashdec tune
+found for this machine's CPU, if it has as many threads as --width says.
 
 Example, one long sequence among 63 short ones:
 
@@ -31,7 +38,11 @@ Example, one long sequence among 63 short ones:
 }
 
 func (cmd *planCmd) Run(t *terminal) error {
-	p, shape, err := cmd.plan()
+	dtype, err := kv.ParseDType(cmd.KVDType)
+	if err != nil {
+		return fmt.Errorf("--kv-dtype: %w", err)
+	}
+	p, shape, err := cmd.plan(cmd.tuner(t), dtype)
 	if err != nil {
 		return err
 	}
@@ -39,14 +50,15 @@ func (cmd *planCmd) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
+	r.dtype = dtype
 	if cmd.JSON {
-		return t.emit(r)
+		return r.emit(t)
 	}
 	r.print(t)
 	return nil
 }
 
-func (cmd *planCmd) plan() (*plan.Plan, attn.Shape, error) {
+func (cmd *planCmd) plan(u *tuner, dtype kv.DType) (*plan.Plan, attn.Shape, error) {
 	shape := attn.Shape{NumHeads: cmd.QHeads, NumKVHeads: cmd.KVHeads, KeyDim: cmd.HeadDim, ValueDim: cmd.HeadDim}
 	lens, err := parseLens(cmd.Lens)
 	if err != nil {
@@ -59,10 +71,16 @@ func (cmd *planCmd) plan() (*plan.Plan, attn.Shape, error) {
 	for i, n := range lens {
 		seqs[i] = plan.Seq{Len: n, NumQueries: cmd.QLen}
 	}
+	var found tuned
+	if cmd.Width > 0 && cmd.Width <= maxThreads {
+		info := cpu.New(cpu.Options{Threads: cmd.Width}).Info()
+		found = u.find(info, cmd.HeadDim, cmd.HeadDim, shape.GroupSize(), [2]kv.DType{dtype, dtype})
+	}
 	p, err := plan.New(plan.Config{
 		Seqs: seqs, NumKVHeads: shape.NumKVHeads, GroupSize: shape.GroupSize(),
 		Causal: cmd.Causal, Window: cmd.Window, Width: cmd.Width,
 		NumSplits: cmd.Splits, Invariant: cmd.Invariant,
+		MinKeysPerSplit: found.MinKeysPerSplit, MinKeysSource: found.source(),
 	})
 	return p, shape, err
 }
@@ -84,7 +102,10 @@ type planReport struct {
 	Balance    float64     `json:"balance"`    // mean load / highest
 	Work       []workKind  `json:"work"`       // units alike in everything but their place
 	Processors []processor `json:"processors"`
-	Items      []planItem  `json:"items"` // in the order they start
+
+	dtype kv.DType
+	plan  *plan.Plan
+	who   []int32 // [items] the processor that takes it
 }
 
 // planItem is one item and the processor that takes it.
@@ -102,17 +123,18 @@ func newPlanReport(p *plan.Plan, shape attn.Shape) (*planReport, error) {
 	r := &planReport{
 		Sequences: len(p.Config.Seqs), QHeads: shape.NumHeads, KVHeads: shape.NumKVHeads, HeadDim: shape.KeyDim,
 		Width: p.Config.Width, Units: len(p.Units), NumItems: len(p.Items), Reason: p.Reason, StateRows: p.Rows,
-		Balance: p.Balance(), Work: workKinds(p), Items: make([]planItem, len(p.Items)),
+		Balance: p.Balance(), Work: workKinds(p), plan: p, who: make([]int32, len(p.Items)),
 	}
-	r.Processors, r.MaxLoad = shares(p)
-	for _, who := range r.Processors {
-		r.KeysRead += who.Keys
-	}
-	for who, list := range p.Assign() {
+	lists := p.Assign()
+	r.Processors, r.MaxLoad = shares(p, lists)
+	for who, list := range lists {
+		r.KeysRead += r.Processors[who].Keys
 		for _, i := range list {
-			it := p.Items[i]
-			r.Items[i] = planItem{it.Seq, it.Head, it.Query, it.NumQueries, it.Begin, it.End, who}
+			r.who[i] = int32(who)
 		}
+	}
+	if r.UncutLoad = r.MaxLoad; p.MaxSplits() < 2 {
+		return r, nil
 	}
 	cfg := p.Config
 	cfg.NumSplits = 1
@@ -120,14 +142,15 @@ func newPlanReport(p *plan.Plan, shape attn.Shape) (*planReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, r.UncutLoad = shares(uncut)
+	_, r.UncutLoad = shares(uncut, uncut.Assign())
 	return r, nil
 }
 
-// shares is what each processor does, and the load of the busiest.
-func shares(p *plan.Plan) (processors []processor, most int) {
-	processors = make([]processor, p.Config.Width)
-	for i, list := range p.Assign() {
+// shares is what each processor does with its list of items, and the load of the
+// busiest.
+func shares(p *plan.Plan, lists [][]int) (processors []processor, most int) {
+	processors = make([]processor, len(lists))
+	for i, list := range lists {
 		who := &processors[i]
 		for _, item := range list {
 			who.Load += p.Work(p.Items[item])
@@ -139,6 +162,31 @@ func shares(p *plan.Plan) (processors []processor, most int) {
 	return processors, most
 }
 
+// emit writes the report as one JSON object with a last field items, in the order
+// that they start in. There may be millions: they are written as they are made.
+func (r *planReport) emit(t *terminal) error {
+	object, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	// The buffered writer keeps the first error until it is flushed.
+	_, _ = t.out.Write(bytes.TrimSuffix(object, []byte("}")))
+	before := `,"items":[`
+	for i, it := range r.plan.Items {
+		item, err := json.Marshal(planItem{it.Seq, it.Head, it.Query, it.NumQueries, it.Begin, it.End, int(r.who[i])})
+		if err != nil {
+			return err
+		}
+		t.printf("%s%s", before, item)
+		before = ","
+	}
+	if len(r.plan.Items) == 0 {
+		t.printf("%s", before)
+	}
+	t.printf("]}\n")
+	return t.flush()
+}
+
 // Widths of the report.
 const (
 	maxKinds = 16 // lines of the work list
@@ -148,7 +196,7 @@ const (
 func (r *planReport) print(t *terminal) {
 	t.printf("%s, %d query heads on %d KV heads, head dim %d\n",
 		count(r.Sequences, "sequence"), r.QHeads, r.KVHeads, r.HeadDim)
-	t.printf("%s (sequence × KV head) → %s for %s\n",
+	t.printf("%s (sequence × KV head) → %s for %s (--width)\n",
 		count(r.Units, "unit"), count(r.NumItems, "item"), count(r.Width, "processor"))
 	t.printf("why: %s\n\n", fold(r.Reason, 5))
 	r.printWork(t)
@@ -157,8 +205,8 @@ func (r *planReport) print(t *terminal) {
 	if r.MaxLoad > 0 {
 		t.printf("uncut    the busiest processor would have %.1f times the load\n", float64(r.UncutLoad)/float64(r.MaxLoad))
 	}
-	kvBytes, stateBytes := r.KeysRead*2*r.HeadDim*2, r.StateRows*(r.HeadDim+2)*4
-	t.printf("traffic  %s of KV in f16, %s of partial states written\n", byteCount(kvBytes), byteCount(stateBytes))
+	kvBytes, stateBytes := r.KeysRead*2*r.dtype.RowBytes(r.HeadDim), r.StateRows*(r.HeadDim+2)*4
+	t.printf("traffic  %s of KV in %s, %s of partial states written\n", byteCount(kvBytes), r.dtype, byteCount(stateBytes))
 }
 
 func (r *planReport) printWork(t *terminal) {

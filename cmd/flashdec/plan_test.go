@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -85,6 +87,27 @@ func TestPlanAddsUp(t *testing.T) {
 		if sum != p["keys_read"] || sum != units {
 			t.Errorf("%v: %v keys in items, %v in units, %v in all", args, sum, units, p["keys_read"])
 		}
+	}
+}
+
+// largestWrite is a standard output that remembers the largest of its writes.
+type largestWrite struct{ bytes, most int }
+
+func (w *largestWrite) Write(p []byte) (int, error) {
+	w.bytes += len(p)
+	w.most = max(w.most, len(p))
+	return len(p), nil
+}
+
+// The items of a plan are written as they are made, not held as text.
+func TestPlanStreams(t *testing.T) {
+	var stdout largestWrite
+	args := append(slices.Clone(planArgs), "--lens=9000x10000", "--json")
+	if code := run(context.Background(), args, &stdout, io.Discard); code != exitDone {
+		t.Fatalf("exit %d", code)
+	}
+	if stdout.bytes < 1<<20 || stdout.most > 1<<17 {
+		t.Errorf("%d bytes, %d of them in one piece, want more than 1 MB in small ones", stdout.bytes, stdout.most)
 	}
 }
 

@@ -10,35 +10,66 @@ import (
 )
 
 // part is the rows of one sequence and KV head: all its queries, and all query
-// heads of its group. Its rows are ordered [queries, GroupSize].
+// heads of its group.
 type part struct{ seq, head int }
 
-func (c *decodeCase) parts() []part {
-	parts := make([]part, 0, c.seqs*c.shape.NumKVHeads)
-	for seq := range c.seqs {
-		for head := range c.shape.NumKVHeads {
-			parts = append(parts, part{seq, head})
-		}
-	}
-	return parts
+// parts is how many parts the case has.
+func (c *decodeCase) parts() int { return c.seqs * c.shape.NumKVHeads }
+
+// part is the i-th part.
+func (c *decodeCase) part(i int) part { return part{i / c.shape.NumKVHeads, i % c.shape.NumKVHeads} }
+
+// block is some of a part's queries: what is judged at a time. Its rows are
+// ordered [queries, GroupSize].
+type block struct {
+	part
+	first, queries int // of the sequence's
+}
+
+// blockElements is how many elements of output a block has at most, but for one
+// of a single query: half a megabyte of float64.
+const blockElements = 1 << 16
+
+// blockQueries is how many queries a block has, but for a part's last.
+func (c *decodeCase) blockQueries() int {
+	return max(1, blockElements/(c.shape.GroupSize()*max(c.shape.KeyDim, c.shape.ValueDim)))
+}
+
+// blocks is how many blocks the case has.
+func (c *decodeCase) blocks() int { return c.parts() * c.blocksOfPart() }
+
+func (c *decodeCase) blocksOfPart() int {
+	return (c.queries + c.blockQueries() - 1) / c.blockQueries()
+}
+
+// block is the i-th block, those of a part one after the other.
+func (c *decodeCase) block(i int) block {
+	of := c.blocksOfPart()
+	first := i % of * c.blockQueries()
+	return block{c.part(i / of), first, min(c.blockQueries(), c.queries-first)}
 }
 
 // eachPart calls f for every part of the case, on several goroutines at once,
 // and stops at the first error or when ctx is done.
 func (c *decodeCase) eachPart(ctx context.Context, threads int, f func(p part) error) error {
+	return each(ctx, threads, c.parts(), func(i int) error { return f(c.part(i)) })
+}
+
+// each calls f for 0 to n − 1, on several goroutines at once, and stops at the
+// first error or when ctx is done.
+func each(ctx context.Context, threads, n int, f func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	parts := c.parts()
 	var next atomic.Int64
 	var working sync.WaitGroup
-	for range min(threads, len(parts)) {
+	for range min(threads, n) {
 		working.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
-				if i >= len(parts) {
+				if i >= n {
 					return
 				}
-				if err := f(parts[i]); err != nil {
+				if err := f(i); err != nil {
 					cancel(err)
 				}
 			}
@@ -73,45 +104,57 @@ func (c *decodeCase) partOptions(p part) *attn.Options {
 	return &o
 }
 
-// direct is the float64 softmax of a part, over what a source yields.
-func (c *decodeCase) direct(p part, from source) (attn.Reference, error) {
-	return attn.Direct(c.partShape(), c.partOptions(p), p.seq, c.pick(c.q, p, c.shape.KeyDim), from(p))
+// direct is the float64 softmax of a block, over what a source yields.
+func (c *decodeCase) direct(b block, from source) (attn.Reference, error) {
+	q := c.pick(c.q, b, c.shape.KeyDim)
+	return attn.DirectBlock(c.partShape(), c.partOptions(b.part), b.seq, q, from(b.part), b.first, c.queries)
 }
 
-// pick copies a part's rows out of a packed array [seqs, queries, NumHeads, dim].
-func (c *decodeCase) pick(packed []float32, p part, dim int) []float32 {
-	n := c.shape.GroupSize() * dim
-	picked := make([]float32, 0, c.queries*n)
-	for query := range c.queries {
-		row := (p.seq*c.queries+query)*c.shape.NumHeads + p.head*c.shape.GroupSize()
-		picked = append(picked, packed[row*dim:][:n]...)
+// pick is a block's rows out of a packed array [seqs, queries, NumHeads, dim]: a
+// copy where they do not lie together.
+func (c *decodeCase) pick(packed []float32, b block, dim int) []float32 {
+	group := c.shape.GroupSize()
+	row := ((b.seq*c.queries+b.first)*c.shape.NumHeads + b.head*group) * dim
+	n := group * dim
+	if b.queries == 1 || c.shape.NumKVHeads == 1 {
+		return packed[row:][:b.queries*n]
+	}
+	picked := make([]float32, 0, b.queries*n)
+	for range b.queries {
+		picked = append(picked, packed[row:][:n]...)
+		row += c.shape.NumHeads * dim
 	}
 	return picked
 }
 
-// answer is what the file says is right for a part. Out or LSE is nil where the
+// answer is what the file says is right for a block. Out or LSE is nil where the
 // file does not say.
-func (c *decodeCase) answer(p part) (ref attn.Reference, err error) {
+func (c *decodeCase) answer(b block) (ref attn.Reference, err error) {
 	if c.out != nil {
-		if ref.Out, err = c.answerRows(*c.out, p, c.shape.ValueDim); err != nil {
+		if ref.Out, err = c.answerRows(*c.out, b, c.shape.ValueDim); err != nil {
 			return ref, err
 		}
 	}
 	if c.lse != nil {
-		ref.LSE, err = c.answerRows(*c.lse, p, 1)
+		ref.LSE, err = c.answerRows(*c.lse, b, 1)
 	}
 	return ref, err
 }
 
-// answerRows cuts a part's rows out of a tensor [seqs, NumHeads, queries, dim].
-func (c *decodeCase) answerRows(t tensorfile.Tensor, p part, dim int) ([]float64, error) {
-	group := c.shape.GroupSize()
-	size := group * c.queries * dim * t.DType.Size()
-	begin := (p.seq*c.shape.NumKVHeads + p.head) * size
-	cut := tensorfile.Tensor{Name: t.Name, DType: t.DType, Shape: []int{group, c.queries, dim}, Data: t.Data[begin : begin+size]}
-	x, err := cut.Float64s()
-	if err != nil {
-		return nil, err
+// answerRows reads a block's rows of a tensor [seqs, NumHeads, queries, dim].
+func (c *decodeCase) answerRows(t tensorfile.Tensor, b block, dim int) ([]float64, error) {
+	group, row := c.shape.GroupSize(), dim*t.DType.Size()
+	rows := make([]float64, b.queries*group*dim)
+	for h := range group {
+		begin := ((b.seq*c.shape.NumHeads+b.head*group+h)*c.queries + b.first) * row
+		cut := tensorfile.Tensor{Name: t.Name, DType: t.DType, Shape: []int{b.queries, dim}, Data: t.Data[begin:][:b.queries*row]}
+		x, err := cut.Float64s()
+		if err != nil {
+			return nil, err
+		}
+		for i := range b.queries {
+			copy(rows[(i*group+h)*dim:][:dim], x[i*dim:])
+		}
 	}
-	return swapMiddle(x, 1, group, c.queries, dim), nil
+	return rows, nil
 }

@@ -13,6 +13,7 @@ type runCmd struct {
 	Out    string `short:"o" help:"Write out and lse to this .safetensors or .npz file." placeholder:"FILE"`
 	Splits int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	engineFlags
+	tunedFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -34,16 +35,19 @@ type runReport struct {
 	Backend  string  `json:"backend"`
 	Device   string  `json:"device"`
 	Kernel   string  `json:"kernel"`
-	Threads  int     `json:"threads"`
+	Threads  int     `json:"threads"` // of the processor that compute; 0 on a GPU
+	Width    int     `json:"width"`   // items that run at once
 	KVDType  string  `json:"kv_dtype"`
 	PageSize int     `json:"page_size"` // 0: used in place
 	KVBytes  int     `json:"kv_bytes"`  // as stored
+	Steps    int     `json:"steps"`     // that the file was cut into, 1 but for many sequences or queries
 	Splits   int     `json:"splits"`    // the most of any unit
 	Units    int     `json:"units"`
 	Items    int     `json:"items"`
 	Reason   string  `json:"reason"`
 	First    float64 `json:"seconds_first"` // the first time, with the file's pages still to be read
 	Seconds  float64 `json:"seconds"`       // the second time
+	Tuned    string  `json:"tuned,omitempty"`
 	distances
 	Unconverted *float64    `json:"unconverted_err,omitempty"` // beside the direct softmax of the file's own k and v
 	Output      string      `json:"output,omitempty"`
@@ -54,25 +58,30 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	if cmd.Splits < 0 {
 		return fmt.Errorf("--splits is %d, want at least 1, or 0 to let the plan choose", cmd.Splits)
 	}
-	c, err := openCase(cmd.File)
+	c, err := openCase(ctx, cmd.File)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if cmd.Out != "" {
-		if err := checkOutput(cmd.Out, cmd.File); err != nil {
+		if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {
 			return err
 		}
 	}
-	d, err := newDecoder(c, &cmd.engineFlags)
+	d, err := newDecoder(ctx, c, &cmd.engineFlags)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	tuned, err := d.useTuned(cmd.tuner(t))
+	if err != nil {
+		return err
+	}
 	r, err := cmd.compute(ctx, t, d)
 	if err != nil {
 		return err
 	}
+	r.Tuned = tuned.tells()
 	if cmd.JSON {
 		err = t.emit(r)
 	} else {
@@ -84,42 +93,39 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	return err
 }
 
-// compute decodes, writes the result away, and then judges it.
+// compute decodes, judges the result, and writes it away.
 func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runReport, error) {
-	got, err := d.decode(ctx, cmd.Splits, cmd.Invariant)
-	if err != nil {
+	got := d.newResult()
+	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
 		return nil, err
 	}
 	first := got.seconds
-	if err := d.again(ctx, got); err != nil {
+	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
 		return nil, err
-	}
-	if cmd.Out != "" {
-		if err := writeOutput(cmd.Out, d.c, got.Output); err != nil {
-			return nil, err
-		}
 	}
 	r := cmd.describe(d, got)
 	r.First, r.Seconds, r.Output = first, got.seconds, cmd.Out
-	return r, cmd.check(ctx, t, d, got, r)
+	if err := cmd.check(ctx, t, d, got, r); err != nil || cmd.Out == "" {
+		return r, err
+	}
+	return r, writeOutput(ctx, cmd.Out, d.c, got.Output)
 }
 
 func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
-	info, p := d.engine.Info(), got.step.Plan()
+	info := d.engine.Info()
 	return &runReport{
-		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info, cmd.threads()),
+		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
-		Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
+		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason,
 	}
 }
 
-// threadsOf is the processor threads that a backend computes on; others than the
-// CPU use none to speak of.
-func threadsOf(info backend.Info, threads int) int {
+// threadsOf is the processor threads that a backend computes on: a GPU takes none.
+func threadsOf(info backend.Info) int {
 	if info.Name == "cpu" {
 		return info.Width
 	}
-	return threads
+	return 0
 }
 
 // check compares the result with the direct softmax, and with what else there is.
@@ -128,7 +134,7 @@ func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *deco
 	if d.cache.lossy {
 		passes = 2
 	}
-	bar := t.bar(passes*c.seqs*c.shape.NumKVHeads, "direct softmax")
+	bar := t.bar(passes*c.blocks(), "direct softmax")
 	defer bar.done()
 	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), lossy: d.cache.lossy, step: bar.step}
 	judged, err := j.judge(ctx, got.Output)
@@ -150,13 +156,12 @@ func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *deco
 
 func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("%s\n\n", c.title())
-	device := r.Device
-	if device != "" {
-		device = ", " + device
-	}
-	t.printf("ran     %s%s, %s, %s kernels\n", r.Backend, device, count(r.Threads, "thread"), r.Kernel)
+	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
-	t.printf("splits  %s\n", fold(r.Reason, 8))
+	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
+	if r.Tuned != "" {
+		t.printf("tuned   %s\n", fold(r.Tuned, 8))
+	}
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
 		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
 	r.distances.print(t)
@@ -167,6 +172,28 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		t.printf("wrote   out and lse to %s\n", r.Output)
 	}
 	printAttention(t, c, r.Attention)
+}
+
+// where says what computed.
+func (r *runReport) where() string {
+	where := r.Backend
+	if r.Device != "" {
+		where += ", " + r.Device
+	}
+	workers := count(r.Threads, "thread")
+	if r.Threads == 0 {
+		workers = count(r.Width, "item") + " at once"
+	}
+	return fmt.Sprintf("%s, %s, %s kernels", where, workers, r.Kernel)
+}
+
+// splitsLine is the reason of the splits, those of the first step where there are
+// several.
+func (r *runReport) splitsLine() string {
+	if r.Steps == 1 {
+		return r.Reason
+	}
+	return fmt.Sprintf("%d steps one after the other, to bound memory; in the first: %s", r.Steps, r.Reason)
 }
 
 func (r *runReport) cacheLine() string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -20,8 +21,8 @@ func TestRunFieldNames(t *testing.T) {
 	line := objects(t, want(t, exitDone, "run", realLayer, "--json", "--kv-dtype=bf16", "-o", filepath.Join(t.TempDir(), "o.npz")).stdout)[0]
 	wanted := []string{
 		"answer_err", "answer_lse_err", "attention", "backend", "device", "file", "items", "kernel", "kv_bytes", "kv_dtype", "limit",
-		"lse_err", "max_abs_err", "nonfinite", "ok", "output", "page_size", "reason", "seconds", "seconds_first", "splits", "threads",
-		"unconverted_err", "units",
+		"lse_err", "max_abs_err", "nonfinite", "ok", "output", "page_size", "reason", "seconds", "seconds_first", "splits", "steps", "threads",
+		"unconverted_err", "units", "width",
 	}
 	if diff := cmp.Diff(wanted, slices.Sorted(maps.Keys(line))); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
@@ -162,6 +163,26 @@ func TestRunPrintsNoControls(t *testing.T) {
 	for _, verb := range []string{"run", "explain"} {
 		if r := want(t, exitDone, verb, path); strings.ContainsAny(r.stdout, "\x1b\a") {
 			t.Errorf("%s prints controls: %q", verb, r.stdout)
+		}
+	}
+}
+
+// Of a GPU, run tells what is true of it: the processor's threads have no part.
+func TestRunTellsTheDevice(t *testing.T) {
+	gpu := backend.Info{Name: "cuda", Device: "NVIDIA H200", Kernel: "sm_90a", Width: 132}
+	if n := threadsOf(gpu); n != 0 {
+		t.Errorf("%d threads of a GPU, want none", n)
+	}
+	if n := threadsOf(backend.Info{Name: "cpu", Width: 7}); n != 7 {
+		t.Errorf("%d threads of the processor, want 7", n)
+	}
+	for wanted, r := range map[string]runReport{
+		"cuda, NVIDIA H200, 132 items at once, sm_90a kernels": {Backend: "cuda", Device: "NVIDIA H200", Kernel: "sm_90a", Width: 132},
+		"cpu, EPYC, 1 thread, avx2 kernels":                    {Backend: "cpu", Device: "EPYC", Kernel: "avx2", Threads: 1, Width: 1},
+		"cpu, 2 threads, generic kernels":                      {Backend: "cpu", Kernel: "generic", Threads: 2, Width: 2},
+	} {
+		if got := r.where(); got != wanted {
+			t.Errorf("it ran on %q, want %q", got, wanted)
 		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -43,6 +45,21 @@ func (t *terminal) flush() error { return t.out.Flush() }
 // flush returns it.
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 
+// stream writes text at once: to a file as it is, to a terminal what one can print.
+// Errors wait for flush, as those of printf.
+func (t *terminal) stream(text string) {
+	if t.watched {
+		text = strings.Map(func(r rune) rune {
+			if r == '\n' || r == '\t' {
+				return r
+			}
+			return showable(r)
+		}, text)
+	}
+	t.printf("%s", text)
+	_ = t.out.Flush() // the writer keeps the error
+}
+
 // emit writes one JSON object as a line, at once: whoever reads along sees each
 // when it is known.
 func (t *terminal) emit(v any) error {
@@ -72,10 +89,13 @@ func (t *terminal) bar(steps int, label string) bar {
 	)}
 }
 
-// step counts one. A bar that cannot be drawn is no reason to stop the work.
-func (b bar) step() {
+// step counts one.
+func (b bar) step() { b.steps(1) }
+
+// steps counts some. A bar that cannot be drawn is no reason to stop the work.
+func (b bar) steps(n int) {
 	if b.shown != nil {
-		_ = b.shown.Add(1)
+		_ = b.shown.Add(n)
 	}
 }
 
@@ -85,18 +105,40 @@ func (b bar) done() {
 	}
 }
 
-// printable replaces what a terminal would obey instead of showing: text in files
-// is anyone's.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return '⏎'
-		case r == '\t':
-			return '⇥'
-		case !unicode.IsPrint(r):
-			return '�'
-		}
-		return r
-	}, s)
+// printable is a text with showable runes only: text in files is anyone's.
+func printable(s string) string { return strings.Map(showable, s) }
+
+// showable replaces what a terminal would obey instead of showing.
+func showable(r rune) rune {
+	switch {
+	case r == '\n':
+		return '⏎'
+	case r == '\t':
+		return '⇥'
+	case !unicode.IsPrint(r):
+		return '�'
+	}
+	return r
+}
+
+// quotePath is a path as reports and errors show it: as it is where a terminal
+// prints all of it, and otherwise quoted, with the rest escaped as in Go.
+func quotePath(path string) string {
+	if strings.HasPrefix(path, `"`) || strings.ContainsFunc(path, hidden) {
+		return strconv.Quote(path)
+	}
+	return path
+}
+
+// hidden tells a rune that a terminal does not print, and a byte that is part of
+// none.
+func hidden(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+
+// escape is a text with what a terminal does not print escaped as in Go.
+func escape(s string) string {
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }

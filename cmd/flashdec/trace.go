@@ -1,100 +1,110 @@
 package main
 
 import (
-	"encoding/json"
-	"math"
-	"strconv"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
 
-	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/timeline"
+	"github.com/flashdec/flashdec/internal/whole"
 )
 
-// number is a float64 that JSON can carry whatever it is: NaN and the infinities
-// become strings.
-type number float64
+type traceCmd struct {
+	File          string   `arg:"" optional:"" help:"A .safetensors or .npz file with q, k and v. Without it, --lens makes a step up."`
+	Lens          string   `help:"Keys of each sequence of a made-up step: 131072,16x63 is one of 131072 and 63 of 16." placeholder:"LIST"`
+	QHeads        int      `help:"Query heads of a made-up step, a multiple of the KV heads (default ${default})." default:"32" placeholder:"N"`
+	KVHeads       int      `name:"kv-heads" help:"KV heads of a made-up step (default ${default})." default:"8" placeholder:"N"`
+	HeadDim       int      `help:"Elements of a key and of a value of a made-up step (default ${default})." default:"128" placeholder:"N"`
+	Window        int      `help:"How many of the newest keys a query of a made-up step sees." placeholder:"N"`
+	Out           []string `short:"o" sep:"none" help:"Write a picture to FILE.svg, or trace events for Perfetto to FILE.json. May be given twice." placeholder:"FILE"`
+	Splits        int      `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	CompareSplits int      `help:"Beside it, show the same step cut into N splits (default ${default}); 0 shows nothing beside it." default:"1" placeholder:"N"`
+	Rounds        int      `help:"How often each is decoded (default ${default}), in turn; the median is shown." default:"9" placeholder:"N"`
+	MB            int      `name:"mb" help:"The most MiB of keys and values that a made-up step may take (default ${default})." default:"4096" placeholder:"N"`
+	engineFlags
+	tunedFlag
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
 
-func (x number) MarshalJSON() ([]byte, error) {
-	f := float64(x)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return json.Marshal(strconv.FormatFloat(f, 'g', -1, 64))
+func (*traceCmd) Help() string {
+	return `Without splits one processor computes a long sequence and the others wait; with
+splits all end together. This shows it, from decodes that really ran.
+
+Examples, a file's step, and a made-up one as a picture and for Perfetto
+(https://ui.perfetto.dev):
+
+    flashdec trace testdata/real/layer19.safetensors
+    flashdec trace --lens 131072,16x63 -o trace.svg -o trace.json
+`
+}
+
+// Validate is called by kong once the flags are read.
+func (cmd *traceCmd) Validate() error {
+	switch {
+	case (cmd.File == "") == (cmd.Lens == ""):
+		return errors.New("trace wants either a file or --lens")
+	case cmd.Splits < 0:
+		return fmt.Errorf("--splits is %d, want at least 1, or 0 to let the plan choose", cmd.Splits)
+	case cmd.CompareSplits < 0:
+		return fmt.Errorf("--compare-splits is %d, want at least 1, or 0 for nothing", cmd.CompareSplits)
+	case cmd.Rounds < 1 || cmd.Rounds > 1000:
+		return fmt.Errorf("--rounds is %d, want 1 to 1000", cmd.Rounds)
+	case cmd.MB < 1 || cmd.MB > 1<<20:
+		return fmt.Errorf("--mb is %d, want 1 to %d", cmd.MB, 1<<20)
 	}
-	return json.Marshal(f)
+	return cmd.engineFlags.Validate()
 }
 
-func numbers(x []float64) []number {
-	n := make([]number, len(x))
-	for i, v := range x {
-		n[i] = number(v)
-	}
-	return n
-}
-
-// scored is a visible key with its score.
-type scored struct {
-	pos   int
-	score float64
-}
-
-// traceStep is the state after one key of the recurrence.
-type traceStep struct {
-	Key   int      `json:"key"`
-	Score number   `json:"score"`
-	M     number   `json:"m"`
-	L     number   `json:"l"`
-	O     []number `json:"o,omitempty"`
-	Grew  bool     `json:"grew"` // this key became the largest, so the history was rescaled
-}
-
-// walk pushes keys into an empty state, one after the other (derivation 2.5). It
-// calls see, unless that is nil, after each; grew says that the key became the
-// largest.
-func walk(keys []scored, dim int, value func(pos int) []float64, see func(key scored, s *attn.State[float64], grew bool)) attn.State[float64] {
-	state := attn.Empty[float64](dim)
-	for _, key := range keys {
-		before := state.M
-		state.Push(key.score, value(key.pos))
-		if see != nil {
-			see(key, &state, state.M != before)
+func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
+	for _, path := range cmd.Out {
+		if err := checkOutput(path, cmd.File, ".svg", ".json"); err != nil {
+			return err
 		}
 	}
-	return state
-}
-
-// stepOf records the state after a key.
-func stepOf(key scored, s *attn.State[float64], grew bool) traceStep {
-	return traceStep{key.pos, number(key.score), number(s.M), number(s.L), numbers(s.O), grew}
-}
-
-// stateReport is a state beside what the merge makes of it (derivation 2.4.2).
-type stateReport struct {
-	Split    int      `json:"split"`
-	Begin    int      `json:"begin"` // keys
-	End      int      `json:"end"`
-	Keys     int      `json:"keys"` // of them visible
-	M        number   `json:"m"`
-	L        number   `json:"l"`
-	O        []number `json:"o"`
-	Rescaled number   `json:"exp_m_b_minus_m"`
-	Weight   number   `json:"weight"` // exp(m_b − m)·l_b / l
-}
-
-// place fills in what a state's part of a merged one is.
-func (r *stateReport) place(state, merged attn.State[float64]) {
-	r.M, r.L, r.O = number(state.M), number(state.L), numbers(state.O)
-	if state.Empty() {
-		return
+	s, err := cmd.step(ctx, cmd.tuner(t))
+	if err != nil {
+		return err
 	}
-	scale := math.Exp(state.M - merged.M)
-	r.Rescaled, r.Weight = number(scale), number(scale*state.L/merged.L)
-}
-
-// furthest is the largest |a − b|; NaN where only one is NaN, or infinities differ.
-func furthest(a, b []float64) float64 {
-	worst := 0.0
-	for i := range a {
-		if a[i] == b[i] || math.IsNaN(a[i]) && math.IsNaN(b[i]) {
-			continue
+	defer func() { err = errors.Join(err, s.close()) }()
+	decodes, err := cmd.decodes(s)
+	if err != nil {
+		return err
+	}
+	if err := s.measure(ctx, t, decodes, cmd.Rounds); err != nil {
+		return err
+	}
+	r := cmd.report(s, decodes)
+	for _, path := range cmd.Out {
+		if err := r.write(path); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		worst = math.Max(worst, math.Abs(a[i]-b[i])) // NaN if either is
 	}
-	return worst
+	if cmd.JSON {
+		return t.emit(r)
+	}
+	r.print(t)
+	return nil
+}
+
+// write writes the decodes in the format that the name asks for.
+func (r *traceReport) write(path string) error {
+	lane := "worker"
+	if r.Backend != "cpu" {
+		lane = "processor"
+	}
+	runs := make([]timeline.Run, len(r.Decodes))
+	for i := range runs {
+		runs[i] = r.Decodes[i].run
+	}
+	about := append([]string{r.Title}, r.notes()...)
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		return whole.Write(path, func(w io.Writer) error {
+			return timeline.WriteEvents(w, runs, lane, map[string]string{"step": strings.Join(about, "; ")})
+		})
+	}
+	picture := timeline.Picture{Title: r.Title, Notes: r.notes(), Lane: lane, Runs: runs}
+	return whole.Write(path, picture.WriteSVG)
 }

@@ -156,31 +156,31 @@ func (cmd *verifyCmd) verify(ctx context.Context, t *terminal, path string) *fil
 const longFile = 32 << 20
 
 func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fileReport) (err error) {
-	c, err := openCase(path)
+	c, err := openCase(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	d, err := newDecoder(c, &cmd.engineFlags)
+	d, err := newDecoder(ctx, c, &cmd.engineFlags)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	info := d.engine.Info()
 	r.Backend, r.Kernel, r.KVDType, r.PageSize = info.Name, info.Kernel, d.cache.types(), d.cache.pageSize
-	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: true, lossy: d.cache.lossy}
+	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: cmd.counts > 1, lossy: d.cache.lossy}
 	var (
 		worst  judgement
 		bar    bar
 		counts = cmd.splitCounts(c)
+		got    = d.newResult()
 	)
 	if t.watched && c.kvBytes() >= longFile {
 		bar = t.bar(len(counts), "splits")
 	}
 	defer bar.done()
 	for i, splits := range counts {
-		got, err := d.decode(ctx, splits, cmd.Invariant)
-		if err != nil {
+		if err := d.decode(ctx, got, splits, cmd.Invariant); err != nil {
 			return err
 		}
 		judged, err := j.judge(ctx, got.Output)
@@ -192,7 +192,7 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 		}
 		worst.add(judged)
 		bar.step()
-		r.Splits, r.Runs = max(r.Splits, got.step.Plan().MaxSplits()), i+1
+		r.Splits, r.Runs = max(r.Splits, got.splits), i+1
 	}
 	r.OK, r.distances = worst.ok(), worst.distances()
 	return nil

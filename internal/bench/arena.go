@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 
@@ -52,37 +53,47 @@ func (a *Arena) Close() error {
 	return err
 }
 
-// elems names the types as the kernels do, with the number that codes are made
-// larger by: normal numbers then use most of the codes, and none saturates often.
-var elems = map[kv.DType]struct {
-	elem simd.Elem
-	gain float32
-}{
-	kv.F32: {simd.F32, 1}, kv.F16: {simd.F16, 1}, kv.BF16: {simd.BF16, 1},
-	kv.F8E4M3: {simd.E4M3, 64}, kv.F8E5M2: {simd.E5M2, 64}, kv.I8: {simd.I8, 32}, kv.I4: {simd.I4, 2},
+// gain is what the numbers that codes hold are made larger by: normal numbers then
+// use most of the codes, and none saturates often.
+func gain(t kv.DType) float32 {
+	switch t {
+	case kv.F8E4M3, kv.F8E5M2:
+		return 64
+	case kv.I8:
+		return 32
+	case kv.I4:
+		return 2
+	}
+	return 1
 }
 
 // fill writes normal numbers of a type everywhere, unless they are there. A block
 // of an odd number of elements is repeated: the reading does not get faster by
-// that, and no two rows near each other are the same.
-func (a *Arena) fill(t kv.DType) {
+// that, and no two rows near each other are the same. It returns ctx's cause when
+// that is done first: to touch gigabytes takes seconds.
+func (a *Arena) fill(ctx context.Context, t kv.DType) error {
 	if a.filled && a.dtype == t {
-		return
+		return nil
 	}
-	e := elems[t]
+	a.filled = false
+	elem, _ := t.Elem() // a case's type is known
 	rng := rand.New(rand.NewPCG(1, uint64(t)))
 	floats := make([]float32, 1<<16+2)
 	for i := range floats {
-		floats[i] = e.gain * float32(rng.NormFloat64())
+		floats[i] = gain(t) * float32(rng.NormFloat64())
 	}
-	block := make([]byte, e.elem.RowBytes(len(floats)))
-	simd.Narrow(block, e.elem, floats)
+	block := make([]byte, elem.RowBytes(len(floats)))
+	simd.Narrow(block, elem, floats)
 	for _, data := range [][]byte{a.k, a.v} {
 		for len(data) > 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			data = data[copy(data, block):]
 		}
 	}
 	a.dtype, a.filled = t, true
+	return nil
 }
 
 // scale sees to so many scales of keys and of values, each of which undoes the
@@ -97,7 +108,7 @@ func (a *Arena) scale(rows int, t kv.DType) error {
 		a.kScale, a.vScale = view.K.Scales.Values, view.V.Scales.Values
 	}
 	for i := range rows {
-		a.kScale[i], a.vScale[i] = 1/elems[t].gain, 1/elems[t].gain
+		a.kScale[i], a.vScale[i] = 1/gain(t), 1/gain(t)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package bench_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -96,7 +98,7 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 		t.Fatal(err)
 	}
 	defer eng.Close()
-	list, err := bench.Impls(&c, a, 2, eng)
+	list, err := bench.Impls(context.Background(), &c, a, 2, eng)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +111,9 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 		row := im.Row(c.Name, 2, eng.Info())
 		if !(row.Seconds > 0) || row.Min > row.Seconds || row.Rate != float64(row.KVBytes)/row.Seconds || row.Share != row.Rate/row.Ceiling {
 			t.Errorf("%s, %s: %+v", c.Name, im.Name, row)
+		}
+		if row.Keys != im.Case.Keys() || im.Slow && row.Keys > c.Keys() {
+			t.Errorf("%s, %s: %d keys, of a case of %d", c.Name, im.Name, row.Keys, c.Keys())
 		}
 		if (row.Note != "") != (row.KVBytes < c.KVBytes() && im.Slow) {
 			t.Errorf("%s, %s: %d of %d bytes, with the note %q", c.Name, im.Name, row.KVBytes, c.KVBytes(), row.Note)
@@ -156,7 +161,7 @@ func TestArenaTooSmall(t *testing.T) {
 	}
 	defer a.Close()
 	c := bench.Grouped(kv.F32, 1, 128, 1<<20)
-	if _, err := a.Views(&c); err == nil || !strings.Contains(err.Error(), "but there are") {
+	if _, err := a.Views(context.Background(), &c); err == nil || !strings.Contains(err.Error(), "but there are") {
 		t.Errorf("error %v, want one that says what there is", err)
 	}
 }
@@ -193,5 +198,27 @@ func TestReadRows(t *testing.T) {
 		if _, err := bench.ReadRows(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("%s: error %v, want one that names the line", bad, err)
 		}
+	}
+}
+
+// TestFillStops: laying out gigabytes can be interrupted, and is not taken for done.
+func TestFillStops(t *testing.T) {
+	a, err := bench.NewArena(1 << 24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	c := bench.Case{Heads: 1, KVHeads: 1, Dim: 128, Lens: []int{64}, DType: kv.F32}
+	if _, err := a.Views(ctx, &c); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	views, err := a.Views(context.Background(), &c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := views[len(views)-1].V.Data; bytes.Count(last[len(last)-64:], []byte{0}) == 64 {
+		t.Error("after an interrupted fill the memory is taken for filled")
 	}
 }

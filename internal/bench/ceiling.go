@@ -41,16 +41,17 @@ func ceilingOf(c *Case, views []kv.View, threads int) *Impl {
 		Name: "ceiling", Case: *c, bytes: 2 * n, places: len(views),
 		round: func(ctx context.Context) (float64, error) {
 			start := time.Now()
-			readAll(pieces, threads)
+			readAll(ctx, pieces, threads)
 			return time.Since(start).Seconds() / float64(len(views)), ctx.Err()
 		},
 	}
 }
 
-func readAll(pieces [][]byte, threads int) {
+// readAll reads all pieces, or some when ctx is done.
+func readAll(ctx context.Context, pieces [][]byte, threads int) {
 	var next atomic.Int64
 	share(threads, threads, func(int, int) {
-		for i := next.Add(1); i <= int64(len(pieces)); i = next.Add(1) {
+		for i := next.Add(1); i <= int64(len(pieces)) && ctx.Err() == nil; i = next.Add(1) {
 			simd.ReadSum(pieces[i-1])
 		}
 	})

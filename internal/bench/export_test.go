@@ -9,7 +9,7 @@ import (
 
 // Results are the outputs of all ways to compute a case of one sequence.
 func Results(c *Case, a *Arena, eng *flashdec.Engine) (map[string][]float64, error) {
-	views, err := a.Views(c)
+	views, err := a.Views(context.Background(), c)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -66,8 +67,8 @@ func (p *Peer) Way(c *Case, seconds func(context.Context) (float64, error)) *Imp
 }
 
 // Impls are the ways to compute a case, the read ceiling first.
-func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
-	views, err := a.Views(c)
+func Impls(ctx context.Context, c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error) {
+	views, err := a.Views(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func Impls(c *Case, a *Arena, threads int, eng *flashdec.Engine) ([]*Impl, error
 		list = append(list, im)
 	}
 	short := c.shortened()
-	if views, err = a.Views(&short); err != nil {
+	if views, err = a.Views(ctx, &short); err != nil {
 		return nil, err
 	}
 	for _, im := range []*Impl{directOf(&short, views[:1], threads), plainOf(&short, views[:1], threads)} {
@@ -141,16 +142,27 @@ func (c *Case) query() []float32 {
 // directOf is the direct softmax in float64, some KV heads on each thread.
 func directOf(c *Case, views []kv.View, threads int) *Impl {
 	shape, opt, q := c.Shape(), attn.Options{Window: c.Window}, c.query()
-	ref := attn.Reference{Out: make([]float64, len(q)), LSE: make([]float64, c.Heads)}
+	size := len(q) / c.KVHeads
+	shape.NumHeads, shape.NumKVHeads = shape.GroupSize(), 1
 	return newImpl("direct", c, len(views), func(ctx context.Context, place int) error {
+		failed := make([]error, c.KVHeads)
 		share(c.KVHeads, threads, func(lo, hi int) {
 			for head := lo; head < hi && ctx.Err() == nil; head++ {
-				attn.DirectHead(&ref, shape, &opt, 0, head, q, views[place].Sequence(0))
+				_, failed[head] = attn.Direct(shape, &opt, 0, q[head*size:][:size], oneHead{views[place].Sequence(0), head})
 			}
 		})
-		return ctx.Err()
+		return errors.Join(append(failed, ctx.Err())...)
 	})
 }
+
+// oneHead is one KV head of a sequence, as an [attn.KeyValues] of a single head.
+type oneHead struct {
+	attn.KeyValues
+	head int
+}
+
+func (h oneHead) Key(dst []float32, _, pos int)   { h.KeyValues.Key(dst, h.head, pos) }
+func (h oneHead) Value(dst []float32, _, pos int) { h.KeyValues.Value(dst, h.head, pos) }
 
 // plainOf is the loop of plain.go, some KV heads on each thread.
 func plainOf(c *Case, views []kv.View, threads int) *Impl {

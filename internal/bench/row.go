@@ -25,7 +25,8 @@ type Row struct {
 	KVHeads  int     `json:"kv_heads"`
 	KeyDim   int     `json:"key_dim"`
 	ValueDim int     `json:"value_dim"`
-	Len      int     `json:"len"` // of the longest sequence
+	Len      int     `json:"len"`  // of the longest sequence
+	Keys     int     `json:"keys"` // that all queries saw
 	QLen     int     `json:"q_len"`
 	KVDType  string  `json:"kv_dtype"`
 	PageSize int     `json:"page_size"`
@@ -44,6 +45,7 @@ type Row struct {
 	Commit   string  `json:"commit"`
 	Command  string  `json:"command"`
 	Note     string  `json:"note,omitempty"`
+	Tuned    string  `json:"tuned,omitempty"` // what flashdec tune found, where it was used
 }
 
 // Row is what a measured way has to report. Suite, commit and command are the
@@ -54,7 +56,7 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 	return Row{
 		Case: name, Backend: info.Name, Kernel: cmp.Or(im.kernel, info.Kernel), Impl: im.Name,
 		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
-		Len: slices.Max(c.Lens), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
+		Len: slices.Max(c.Lens), Keys: c.Keys(), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
 		Threads: threads, Splits: im.Splits,
 		Rounds: len(im.seconds), Seconds: Median(im.seconds), Min: slices.Min(im.seconds), KVBytes: im.bytes,
 		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: rate / ceiling,

@@ -25,7 +25,7 @@ var Suites = []Suite{
 	{"types", "each element type, groups 1, 4, 7, 8, head dims 128 and 64", typeCases},
 	{"levels", "the kernel levels below this processor's best", levelCases},
 	{"lengths", "one sequence, 1K to 1M keys", lengthCases},
-	{"ragged", "the same bytes as one sequence, as 64, and as one among short ones", raggedCases},
+	{"ragged", "the same bytes as one sequence, as 64, and one among short ones", raggedCases},
 	{"pages", "pages in random order against contiguous tensors", pageCases},
 	{"invariant", "bits that do not depend on the batch against free splits", invariantCases},
 	{"window", "a window of 1024 keys, whatever the length", windowCases},

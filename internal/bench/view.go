@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,14 +14,16 @@ const maxPlaces = 64
 
 // Views lays the case out at as many places as fit, at most maxPlaces: a step that is
 // repeated on one place would come from the caches. The memory is filled with
-// elements of its type.
-func (a *Arena) Views(c *Case) ([]kv.View, error) {
+// elements of its type, unless ctx is done first.
+func (a *Arena) Views(ctx context.Context, c *Case) ([]kv.View, error) {
 	rows := c.storedRows()
 	bytes := rows * c.rowBytes()
 	if bytes > len(a.k) {
 		return nil, fmt.Errorf("case %q needs %d bytes of keys, and as many of values, but there are %d", c.Name, bytes, len(a.k))
 	}
-	a.fill(c.DType)
+	if err := a.fill(ctx, c.DType); err != nil {
+		return nil, err
+	}
 	views := make([]kv.View, min(maxPlaces, len(a.k)/bytes))
 	if c.DType.Quantised() {
 		if err := a.scale(rows*len(views), c.DType); err != nil {

@@ -66,11 +66,14 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 10 { // until every worker has had the largest item
-				decode()
-			}
-			if n := testing.AllocsPerRun(5, decode); n != 0 {
-				t.Errorf("%s on %d threads: %v allocations a decode, want 0", name, threads, n)
+			for _, trace := range []*backend.Trace{nil, new(backend.Trace)} {
+				l.Trace = trace
+				for range 10 { // until every worker has had the largest item
+					decode()
+				}
+				if n := testing.AllocsPerRun(5, decode); n != 0 {
+					t.Errorf("%s on %d threads, traced %t: %v allocations a decode, want 0", name, threads, trace != nil, n)
+				}
 			}
 			cancel()
 			if err := b.Close(); err != nil {

@@ -12,6 +12,7 @@
 //	score.go   the score rules
 //	merge.go   chunks into items, items into units, units into results
 //	states.go  where states wait in between
+//	trace.go   who did what, and when
 package cpu
 
 import (
@@ -28,6 +29,9 @@ type Options struct {
 	// Threads is how many goroutines, a decode's caller counted, work on one
 	// launch. 0 is GOMAXPROCS.
 	Threads int
+	// HelperWork is how many multiply-adds make a helper worth waking. 0 is
+	// helperWork.
+	HelperWork int
 }
 
 // Backend is a [backend.Backend] on this machine's processors.
@@ -48,7 +52,11 @@ func New(opt Options) *Backend {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{threads: threads, helperWork: helperWork, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
+	work := opt.HelperWork
+	if work < 1 {
+		work = helperWork
+	}
+	return &Backend{threads: threads, helperWork: work, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
 }
 
 // Info implements [backend.Backend].
@@ -59,6 +67,7 @@ func (b *Backend) Info() backend.Info {
 		Kernel:    simd.Level(),
 		Width:     b.threads,
 		QueryTile: queryTile,
+		Traces:    true,
 	}
 }
 
@@ -76,7 +85,9 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	if err := j.prepare(l, ctx.Done(), b.lib); err != nil {
 		return err
 	}
+	j.record(b.threads)
 	b.pool.run(j, j.helpers(b.threads, b.helperWork))
+	j.recorder.end()
 	if j.stopped.Load() {
 		return context.Cause(ctx)
 	}

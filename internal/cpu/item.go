@@ -32,6 +32,7 @@ func tileQueries(group int) int { return max(min(queryTile, tileRows/group), 1) 
 // Row r of a query tile is query r / group with query head head·group + r mod group.
 type worker struct {
 	job   *job
+	lane  int // its seat's number
 	item  *plan.Item
 	query int // the tile's first query, counted within the sequence
 	rows  int // queries of the tile × group

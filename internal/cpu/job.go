@@ -19,6 +19,9 @@ type job struct {
 	queries  []int          // [seqs] a sequence's first query among all
 	kernels  kernels
 
+	recorder  *recorder // nil: no trace is wanted
+	recording recorder
+
 	seats   []*worker // the caller's, then one for each helper that may come
 	wants   int       // helpers wanted; this and the next are the pool's lock's
 	joined  int       // helpers that came
@@ -59,15 +62,15 @@ func (j *job) seat(helpers int) {
 		j.seats = append(j.seats, new(worker))
 	}
 	rows := min(queries, tileQueries(j.launch.Shape.GroupSize())) * j.launch.Shape.GroupSize()
-	for _, w := range j.seats[:helpers+1] {
-		w.job = j
+	for i, w := range j.seats[:helpers+1] {
+		w.job, w.lane = j, i
 		w.reserve(rows, splits)
 	}
 }
 
 // leave lets go of the launch's memory and keeps the buffers.
 func (j *job) leave() {
-	j.launch, j.done = nil, nil
+	j.launch, j.done, j.recording = nil, nil, recorder{}
 	for _, w := range j.seats {
 		w.item, w.score = nil, scorer{}
 		clear(w.list[:cap(w.list)])
@@ -105,12 +108,15 @@ func (j *job) work(w *worker) {
 		if i >= len(items) {
 			break
 		}
+		begin := j.recorder.now()
 		if !w.compute(&items[i]) {
 			j.stopped.Store(true)
 			break
 		}
+		begin = j.recorder.item(i, w.lane, begin)
 		if unit := items[i].Unit; j.left[unit].Add(-1) == 0 {
 			w.merge(&j.launch.Plan.Units[unit])
+			j.recorder.merge(unit, w.lane, begin)
 		}
 	}
 }

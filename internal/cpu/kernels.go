@@ -14,6 +14,10 @@ type library struct {
 	accumulate [simd.NumElems]simd.AccumulateFunc
 }
 
+// CheckEnv is the error of an environment that asks for a kernel level by a name
+// that none has. [New] then takes the best.
+func CheckEnv() error { return simd.CheckEnv() }
+
 func newLibrary() *library {
 	lib := new(library)
 	for e := range simd.Elem(simd.NumElems) {
@@ -31,34 +35,13 @@ type kernels struct {
 
 // kernels are those for a cache's element types. It wraps [attn.ErrOption].
 func (lib *library) kernels(view *kv.View) (kernels, error) {
-	k, err := elem(view.K.Type)
-	if err != nil {
-		return kernels{}, err
+	k, ok := view.K.Type.Elem()
+	if !ok {
+		return kernels{}, fmt.Errorf("cpu: %w: no kernel for keys of type %v", attn.ErrOption, view.K.Type)
 	}
-	v, err := elem(view.V.Type)
-	if err != nil {
-		return kernels{}, err
+	v, ok := view.V.Type.Elem()
+	if !ok {
+		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
 	return kernels{k, v, lib.scores[k], lib.accumulate[v]}, nil
-}
-
-// elem is the kernels' name of an element type.
-func elem(t kv.DType) (simd.Elem, error) {
-	switch t {
-	case kv.F32:
-		return simd.F32, nil
-	case kv.F16:
-		return simd.F16, nil
-	case kv.BF16:
-		return simd.BF16, nil
-	case kv.F8E4M3:
-		return simd.E4M3, nil
-	case kv.F8E5M2:
-		return simd.E5M2, nil
-	case kv.I8:
-		return simd.I8, nil
-	case kv.I4:
-		return simd.I4, nil
-	}
-	return 0, fmt.Errorf("cpu: %w: no kernel for elements of type %v", attn.ErrOption, t)
 }

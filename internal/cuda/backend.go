@@ -123,7 +123,7 @@ func (b *Backend) Info() backend.Info {
 	return backend.Info{
 		Name:      "cuda",
 		Device:    b.name,
-		Kernel:    b.target.File,
+		Kernel:    b.target.Arch(),
 		Width:     b.multiprocessors &^ 7,
 		QueryTile: maxRows,
 	}

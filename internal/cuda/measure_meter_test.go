@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"unsafe"
@@ -25,7 +26,7 @@ type meter struct {
 }
 
 func newMeter(b *Backend) (*meter, error) {
-	m := &meter{b: b, poolSize: 9 << 30}
+	m := &meter{b: b, poolSize: min(9<<30, math.MaxInt)}
 	var err error
 	if m.pool, err = b.ctx.Alloc(m.poolSize); err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (m *meter) median(launches int, launch func(i int) error) (float64, float64
 // launchesFor is how many launches a graph holds: some ms of work, every set at
 // least once.
 func launchesFor(bytes, sets int) int {
-	n := max(4, min(200, int(2e-3*4e12)/bytes))
+	n := max(4, min(200, int(2e-3*4e12/float64(bytes))))
 	return (n + sets - 1) / sets * sets
 }
 

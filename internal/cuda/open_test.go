@@ -90,8 +90,12 @@ func TestTargetForEveryGPU(t *testing.T) {
 		{12, 1, "sm_120.cubin"},
 		{13, 0, "compute_80.ptx"},
 	} {
-		if got := build.For(c.major, c.minor).File; got != c.want {
-			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got, c.want)
+		got := build.For(c.major, c.minor)
+		if got.File != c.want {
+			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got.File, c.want)
+		}
+		if arch, _, _ := strings.Cut(c.want, "."); got.Arch() != arch {
+			t.Errorf("%s is told as kernels of %s, want %s", c.want, got.Arch(), arch)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 // ErrNoGPU is wrapped by the errors of a machine without a usable GPU.
@@ -29,7 +27,7 @@ var Open = sync.OnceValues(func() (*Driver, error) { return load(library) })
 func load(path string) (*Driver, error) {
 	handle, err := dlopen(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s not found", ErrNoGPU, path)
+		return nil, fmt.Errorf("%w: %w", ErrNoGPU, err)
 	}
 	d := new(Driver)
 	for i, name := range names {
@@ -49,8 +47,7 @@ func load(path string) (*Driver, error) {
 //
 //go:uintptrescapes
 func (d *Driver) call(f funcID, args ...uintptr) error {
-	r, _, _ := purego.SyscallN(d.fn[f], args...)
-	if code := Result(uint32(r)); code != success {
+	if code := callC(d.fn[f], args...); code != success {
 		return d.failure(f, code)
 	}
 	return nil

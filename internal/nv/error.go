@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 // Result is a CUresult.
@@ -48,8 +46,7 @@ func (d *Driver) failure(f funcID, code Result) error {
 // text asks the driver for a name or description of an error code.
 func (d *Driver) text(f funcID, code Result, otherwise string) string {
 	var s *byte // static text in the driver
-	r, _, _ := purego.SyscallN(d.fn[f], uintptr(code), uintptr(unsafe.Pointer(&s)))
-	if Result(uint32(r)) != success || s == nil {
+	if r := callC(d.fn[f], uintptr(code), uintptr(unsafe.Pointer(&s))); r != success || s == nil {
 		return otherwise
 	}
 	return cString(s)

@@ -4,9 +4,10 @@ package simd
 
 import (
 	"os"
-	"syscall"
 	"testing"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // guarded returns n bytes between two inaccessible pages: at the end of their
@@ -15,17 +16,17 @@ func guarded(t testing.TB, n int, atEnd bool) []byte {
 	t.Helper()
 	page := os.Getpagesize()
 	room := (n + page - 1) / page * page
-	b, err := syscall.Mmap(-1, 0, room+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	b, err := unix.Mmap(-1, 0, room+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Munmap(b); err != nil {
+		if err := unix.Munmap(b); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, guard := range [][]byte{b[:page], b[page+room:]} {
-		if err := syscall.Mprotect(guard, syscall.PROT_NONE); err != nil {
+		if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package simd
 import (
 	"fmt"
 	"os"
+	"strings"
 )
 
 //go:generate go run -C gen . ..
@@ -15,7 +16,8 @@ const (
 )
 
 // Env is the environment variable that holds the level down: "generic", "avx2"
-// or "avx512" is the best that may be used. It is read once, at the start.
+// or "avx512" is the best that may be used, on a CPU that has it. It is read once,
+// at the start. A name that is none of them lets in all; [CheckEnv] tells.
 const Env = "FLASHDEC_SIMD"
 
 // Levels are the levels that this CPU has, best last, whatever [Env] says.
@@ -68,8 +70,21 @@ func atMost(level string) (avx2, avx512, known bool) {
 	return true, true, false
 }
 
-// envAVX2 and envAVX512 are what [Env] lets in; a name it does not know lets in all.
-var envAVX2, envAVX512, _ = atMost(os.Getenv(Env))
+// CheckEnv is the error of an [Env] that names no level.
+func CheckEnv() error { return checkEnv(env) }
+
+func checkEnv(level string) error {
+	if _, _, known := atMost(level); level != "" && !known {
+		return fmt.Errorf("%s is %q, want a level that this CPU has: %s", Env, level, strings.Join(Levels(), ", "))
+	}
+	return nil
+}
+
+// env is what [Env] said at the start; envAVX2 and envAVX512 are what it lets in.
+var (
+	env                   = os.Getenv(Env)
+	envAVX2, envAVX512, _ = atMost(env)
+)
 
 // The instruction sets in use.
 var (

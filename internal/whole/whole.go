@@ -37,7 +37,7 @@ func Write(path string, encode func(io.Writer) error) (err error) {
 }
 
 func fill(f *os.File, encode func(io.Writer) error) error {
-	w := bufio.NewWriter(f)
+	w := bufio.NewWriter(&syncing{file: f})
 	if err := encode(w); err != nil {
 		return err
 	}
@@ -45,4 +45,24 @@ func fill(f *os.File, encode func(io.Writer) error) error {
 		return err
 	}
 	return f.Sync()
+}
+
+// syncing writes to a file and syncs as it goes, so that no call takes long, the
+// last sync least of all: encode may want to stop.
+type syncing struct {
+	file  *os.File
+	dirty int // bytes since the last sync
+}
+
+// syncEvery is how many bytes are written between two syncs: a tenth of a
+// second's on a slow disk.
+const syncEvery = 16 << 20
+
+func (s *syncing) Write(p []byte) (int, error) {
+	n, err := s.file.Write(p)
+	if s.dirty += n; err == nil && s.dirty >= syncEvery {
+		s.dirty = 0
+		err = s.file.Sync()
+	}
+	return n, err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // Target is one entry of the archive.
@@ -17,6 +18,9 @@ type Target struct {
 	Minor int
 	Flags []string // for nvcc
 }
+
+// Arch is the instruction set that a target's kernels are in, such as sm_90a.
+func (t Target) Arch() string { return strings.TrimSuffix(t.File, path.Ext(t.File)) }
 
 // Targets, best first among those of one major version.
 var Targets = []Target{

@@ -31,14 +31,14 @@ extern "C" __global__ void __launch_bounds__(512) read_floor(const __grid_consta
   DECODE(name, type, 128, 128, 1) \
   DECODE(name, type, 128, 128, 2) \
   DECODE(name, type, 192, 128, 1) \
-  DECODE(name, type, 256, 256, 1) 
+  DECODE(name, type, 256, 256, 1)
 
 #define CODE_DIMS(name, type)     \
   DECODE(name, type, 64, 64, 1) \
   DECODE(name, type, 64, 64, 2) \
   DECODE(name, type, 128, 128, 1) \
   DECODE(name, type, 128, 128, 2) \
-  DECODE(name, type, 256, 256, 1) 
+  DECODE(name, type, 256, 256, 1)
 
 DIMS(bf16, __nv_bfloat16)
 DIMS(f16, __half)

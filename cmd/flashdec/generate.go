@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/sample"
+	"github.com/flashdec/flashdec/token"
+)
+
+type generateCmd struct {
+	Model  string `arg:"" help:"A Hugging Face folder, or a GGUF file."`
+	Prompt string `arg:"" optional:"" help:"Text to continue; - reads it from standard input."`
+	IDs    string `name:"ids" help:"Token ids to continue, in place of a text." placeholder:"5,17,3"`
+
+	MaxTokens int `help:"Stop after N new tokens (default 512)." default:"512" placeholder:"N"`
+	modelFlags
+
+	Temperature   float64  `help:"Draw from the softmax at this temperature; 0 takes the most likely token (default 0)." default:"0" placeholder:"X"`
+	TopK          int      `name:"top-k" help:"Draw among the N most likely; 0 is all." placeholder:"N"`
+	TopP          float64  `name:"top-p" help:"Draw among the most likely that have this much of the probability." placeholder:"X"`
+	MinP          float64  `name:"min-p" help:"Draw among those with this share of the most likely one's probability." placeholder:"X"`
+	RepeatPenalty float64  `help:"Make tokens that have come before less likely, above 1." placeholder:"X"`
+	RepeatWindow  int      `help:"How many of the newest tokens are penalised; 0 is all." placeholder:"N"`
+	Seed          *uint64  `help:"Of the draws. Without it, another each time." placeholder:"N"`
+	Stop          []string `help:"Stop where the text comes to this; may be given again." placeholder:"TEXT" sep:"none"`
+
+	Stats bool `help:"Print how fast it was, and what attention's share is, to standard error."`
+	JSON  bool `name:"json" help:"Print one JSON object at the end, and no text before."`
+}
+
+func (*generateCmd) Help() string {
+	return `The text comes as it is generated. It ends at the model's own end token, at a
+stop string, after --max-tokens, or when the context is full.
+
+Example:
+
+    flashdec generate SmolLM2-135M.gguf "The capital of France is" --stats
+`
+}
+
+// Why a text ended.
+const (
+	endToken       = "end token"
+	endStop        = "stop string"
+	endLength      = "max tokens"
+	endContext     = "context full"
+	endInterrupted = "interrupted"
+)
+
+func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
+	if cmd.MaxTokens < 0 {
+		return fmt.Errorf("--max-tokens is %d, want 0 or more", cmd.MaxTokens)
+	}
+	l, err := cmd.load(cmd.Model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	g, err := cmd.prepare(l)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.runner.Close()) }()
+	err = g.run(ctx, t)
+	interrupted := errors.Is(err, context.Canceled)
+	if err != nil && !interrupted {
+		return err
+	}
+	if interrupted {
+		g.report.Ended = endInterrupted
+	}
+	if reportErr := cmd.print(t, g); reportErr != nil {
+		return reportErr
+	}
+	return err
+}
+
+// prepare makes everything that can be refused before the prompt is read.
+func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
+	ids, err := cmd.promptIDs(l)
+	if err != nil {
+		return nil, err
+	}
+	seed := rand.Uint64()
+	if cmd.Seed != nil {
+		seed = *cmd.Seed
+	}
+	chain, err := sample.New(l.model.Config().VocabSize, sample.Options{
+		Temperature: cmd.Temperature, TopK: cmd.TopK, TopP: cmd.TopP, MinP: cmd.MinP,
+		RepetitionPenalty: cmd.RepeatPenalty, PenaltyWindow: cmd.RepeatWindow, Seed: seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(cmd.Stop) > 0 {
+		if err := l.needText("--stop looks for text"); err != nil {
+			return nil, err
+		}
+	}
+	stop, err := sample.NewStop(cmd.Stop...)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := l.runner(&cmd.modelFlags, cmd.KVDType)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{loaded: l, cmd: cmd, runner: runner, chain: chain, stop: stop, prompt: ids}
+	if l.tokenizer != nil {
+		g.stream = l.tokenizer.Stream()
+	}
+	g.report.Seed = seed
+	return g, nil
+}
+
+// promptIDs are the ids to continue.
+func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
+	if (cmd.IDs == "") == (cmd.Prompt == "") {
+		return nil, errors.New("want a prompt or --ids, one of both")
+	}
+	if cmd.IDs != "" {
+		ids, err := parseIDs(cmd.IDs)
+		if err == nil && len(ids) == 0 {
+			err = errors.New("no token id")
+		}
+		if err == nil {
+			err = l.checkIDs(ids)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--ids: %w", err)
+		}
+		return ids, nil
+	}
+	text := cmd.Prompt
+	if text == "-" {
+		var err error
+		if text, err = readText("-"); err != nil {
+			return nil, err
+		}
+	}
+	ids, err := l.encode(text, "the prompt is text")
+	if err == nil && len(ids) == 0 {
+		err = errors.New("the prompt has no token")
+	}
+	return ids, err
+}
+
+// generation is a text under way.
+type generation struct {
+	*loaded
+	cmd    *generateCmd
+	runner *model.Runner
+	chain  *sample.Chain
+	stop   *sample.Stop
+	stream *token.Stream // nil where the model has no tokenizer
+	prompt []int
+	text   strings.Builder
+	report generateReport
+}
+
+// run reads the prompt and generates. The report is filled as far as it came when ctx is done.
+func (g *generation) run(ctx context.Context, t *terminal) error {
+	cfg := g.model.Config()
+	logits := make([]float32, cfg.VocabSize)
+	seq := g.runner.NewSequence()
+	start := time.Now()
+	err := readPrompt(ctx, t, seq, g.prompt, logits)
+	before := g.runner.Stats()
+	g.report.promptDone(g.prompt, time.Since(start), before)
+	if err != nil {
+		return err
+	}
+	g.chain.Observe(g.prompt...)
+	start = time.Now()
+	defer func() { g.report.decodeDone(time.Since(start), before, g.runner) }()
+	for g.report.Ended = endLength; len(g.report.IDs) < g.cmd.MaxTokens; {
+		id, err := g.chain.Next(logits)
+		if err != nil {
+			return err
+		}
+		if g.ends(id) {
+			g.report.Ended = endToken
+			break
+		}
+		g.report.IDs = append(g.report.IDs, id)
+		if g.write(t, id) {
+			g.report.Ended = endStop
+			break
+		}
+		if len(g.report.IDs) == g.cmd.MaxTokens {
+			break // nobody wants the logits after the last token
+		}
+		if seq.Len() == g.runner.Options().MaxContext {
+			g.report.Ended = endContext
+			break
+		}
+		if err := g.runner.Forward(ctx, model.Part{Seq: seq, IDs: []int{id}, Logits: logits}); err != nil {
+			return err
+		}
+	}
+	g.finish(t)
+	return nil
+}
+
+// ends reports whether the model ends its text, or its turn, with a token.
+func (g *generation) ends(id int) bool {
+	return g.tokenizer != nil && g.tokenizer.IsEnd(id) || slices.Contains(g.model.Config().EOS, id)
+}
+
+// write shows a token's text, as far as it is whole and can be no stop string. It reports whether one came.
+func (g *generation) write(t *terminal, id int) (stopped bool) {
+	if g.stream == nil {
+		return false
+	}
+	text, stopped := g.stop.Write(g.stream.Next(id))
+	g.show(t, text)
+	return stopped
+}
+
+// finish shows what was held back.
+func (g *generation) finish(t *terminal) {
+	if g.stream == nil || g.report.Ended == endStop {
+		return
+	}
+	text, stopped := g.stop.Write(g.stream.Flush())
+	if stopped {
+		g.report.Ended = endStop
+	} else {
+		text += g.stop.Flush()
+	}
+	g.show(t, text)
+}
+
+func (g *generation) show(t *terminal, text string) {
+	g.text.WriteString(text)
+	if !g.cmd.JSON {
+		t.stream(text)
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flashdec/flashdec/model"
+)
+
+// generateReport is what generate --json prints.
+type generateReport struct {
+	IDs          []int   `json:"ids"` // the new ones
+	Text         string  `json:"text"`
+	Ended        string  `json:"ended"`
+	Seed         uint64  `json:"seed"`
+	PromptTokens int     `json:"prompt_tokens"`
+	PromptRate   float64 `json:"prompt_tokens_per_second"`
+	DecodeRate   float64 `json:"decode_tokens_per_second"` // of the tokens after the first, which the prompt gives
+	// Attention is its share of a decode step's time: planning, storing keys and values, splits and merges.
+	Attention   float64 `json:"attention_share"`
+	KVDType     string  `json:"kv_dtype"`
+	KVBytes     int     `json:"kv_bytes"`
+	WeightBytes int     `json:"weight_bytes"` // that one token reads
+	Backend     string  `json:"backend"`
+	Threads     int     `json:"threads"`
+	Splits      int     `json:"splits"` // asked for; 0 lets the plan choose
+}
+
+// promptDone notes how the reading went.
+func (r *generateReport) promptDone(prompt []int, took time.Duration, s model.Stats) {
+	r.PromptTokens = len(prompt)
+	r.PromptRate = perSecond(s.Tokens, took)
+}
+
+// decodeDone notes how the generating went.
+func (r *generateReport) decodeDone(took time.Duration, before model.Stats, runner *model.Runner) {
+	after := runner.Stats()
+	r.DecodeRate = perSecond(after.Tokens-before.Tokens, took)
+	if s := after.Seconds - before.Seconds; s > 0 {
+		r.Attention = (after.Attention - before.Attention) / s
+	}
+	r.KVBytes = runner.KVBytes()
+}
+
+func perSecond(n int, took time.Duration) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(n) / max(took.Seconds(), 1e-9)
+}
+
+// print ends a generation's output: with its object, or with a line break and, if asked for, its numbers.
+func (cmd *generateCmd) print(t *terminal, g *generation) error {
+	r := &g.report
+	info := g.engine.Info()
+	r.Text, r.KVDType, r.WeightBytes = g.text.String(), cmd.KVDType, g.model.WeightBytes()
+	r.Backend, r.Threads, r.Splits = info.Name, g.runner.Options().Threads, cmd.Splits
+	if r.IDs == nil {
+		r.IDs = []int{}
+	}
+	if cmd.JSON {
+		return t.emit(r)
+	}
+	if g.stream == nil {
+		t.printf("%s\n", joinIDs(r.IDs))
+	} else {
+		t.printf("\n")
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if cmd.Stats {
+		r.printStats(t)
+	}
+	return nil
+}
+
+func joinIDs(ids []int) string {
+	text := ""
+	for i, id := range ids {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprint(id)
+	}
+	return text
+}
+
+func (r *generateReport) printStats(t *terminal) {
+	fmt.Fprintf(t.errs, "\nprompt     %s, %.4g a second\n", count(r.PromptTokens, "token"), r.PromptRate)
+	fmt.Fprintf(t.errs, "decode     %s, %.4g a second, ended by %s\n", count(len(r.IDs), "token"), r.DecodeRate, r.Ended)
+	fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
+	fmt.Fprintf(t.errs, "memory     %s of keys and values as %s, %s of weights a token\n", byteCount(r.KVBytes), r.KVDType, byteCount(r.WeightBytes))
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flashdec/flashdec/tensorfile"
+)
+
+const goldenModels = "../../model/testdata/golden/"
+
+// goldenIDs are a golden model's prompt and greedy continuation, as lists.
+func goldenIDs(t *testing.T, name string) (prompt string, greedy []any) {
+	t.Helper()
+	f, err := tensorfile.Open(filepath.Join(goldenModels, name, "io.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read := func(name string) []int {
+		x, _ := f.Tensor(name)
+		ids, err := x.Ints()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	for _, id := range read("greedy") {
+		greedy = append(greedy, float64(id))
+	}
+	return joinIDs(read("input_ids")), greedy
+}
+
+// TestGenerateContinuesAsTransformersDoes, with the default cache and with others, split or not.
+func TestGenerateContinuesAsTransformersDoes(t *testing.T) {
+	folders, err := os.ReadDir(goldenModels)
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no golden models: %v", err)
+	}
+	for _, folder := range folders {
+		prompt, greedy := goldenIDs(t, folder.Name())
+		for _, flags := range [][]string{nil, {"--kv-dtype=f32", "--splits=3"}, {"--splits=1", "--threads=1"}} {
+			args := append([]string{"generate", goldenModels + folder.Name(), "--ids", prompt, "--max-tokens=24", "--json"}, flags...)
+			line := objects(t, want(t, exitDone, args...).stdout)[0]
+			if diff := cmp.Diff(greedy, line["ids"]); diff != "" {
+				t.Errorf("%s %v: ids (-want +got):\n%s", folder.Name(), flags, diff)
+			}
+		}
+	}
+}
+
+func TestGenerateFieldNames(t *testing.T) {
+	line := objects(t, want(t, exitDone, "generate", goldenModels+"qwen2", "--ids=1,2,3", "--max-tokens=2", "--seed=7", "--json").stdout)[0]
+	wanted := []string{
+		"attention_share", "backend", "decode_tokens_per_second", "ended", "ids", "kv_bytes", "kv_dtype", "prompt_tokens",
+		"prompt_tokens_per_second", "seed", "splits", "text", "threads", "weight_bytes",
+	}
+	if diff := cmp.Diff(wanted, slices.Sorted(maps.Keys(line))); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if line["ended"] != endLength || line["prompt_tokens"] != 3.0 || line["seed"] != 7.0 {
+		t.Errorf("%v", line)
+	}
+}
+
+// TestGenerateEnds: at the end of the context, after no token at all, and the same draws for the same seed.
+func TestGenerateEnds(t *testing.T) {
+	generate := func(flags ...string) map[string]any {
+		args := append([]string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--json"}, flags...)
+		return objects(t, want(t, exitDone, args...).stdout)[0]
+	}
+	line := generate("--max-context=8", "--max-tokens=100")
+	if ids := line["ids"].([]any); line["ended"] != endContext || len(ids) != 6 {
+		t.Errorf("in a context of 8 after 3: %v, want 6 new tokens (the last is not read any more)", line)
+	}
+	if line := generate("--max-tokens=0"); line["ended"] != endLength || len(line["ids"].([]any)) != 0 {
+		t.Errorf("of no tokens: %v", line)
+	}
+	drawn := func(seed int) any {
+		return generate("--max-tokens=20", "--temperature=1.5", "--top-k=50", "--top-p=0.99", "--min-p=0.001", fmt.Sprintf("--seed=%d", seed))["ids"]
+	}
+	if first := drawn(1); !cmp.Equal(first, drawn(1)) || cmp.Equal(first, drawn(2)) {
+		t.Errorf("seed 1 draws %v, again %v, seed 2 %v", first, drawn(1), drawn(2))
+	}
+}
+
+func TestGenerateRefuses(t *testing.T) {
+	const m = goldenModels + "qwen2"
+	for _, c := range []struct {
+		words []string
+		args  []string
+	}{
+		{[]string{"one of both"}, []string{m}},
+		{[]string{"one of both"}, []string{m, "text", "--ids=1"}},
+		{[]string{"no tokenizer"}, []string{m, "text"}},
+		{[]string{"no tokenizer", "--stop"}, []string{m, "--ids=1", "--stop=x"}},
+		{[]string{"--ids", "384"}, []string{m, "--ids=1,384"}},
+		{[]string{"--ids", "x"}, []string{m, "--ids=1,x"}},
+		{[]string{"--ids"}, []string{m, "--ids=,"}},
+		{[]string{"--ids"}, []string{m, "--ids=-1"}},
+		{[]string{"context"}, []string{m, "--ids=1,2,3,4", "--max-context=3"}},
+		{[]string{"--kv-dtype"}, []string{m, "--ids=1", "--kv-dtype=f64"}},
+		{[]string{"--threads"}, []string{m, "--ids=1", "--threads=-1"}},
+		{[]string{"--splits"}, []string{m, "--ids=1", "--splits=-1"}},
+		{[]string{"--max-context"}, []string{m, "--ids=1", "--max-context=-1"}},
+		{[]string{"--max-tokens"}, []string{m, "--ids=1", "--max-tokens=-1"}},
+		{[]string{"temperature"}, []string{m, "--ids=1", "--temperature=-1"}},
+		{[]string{"config.json"}, []string{t.TempDir(), "--ids=1"}},
+		{[]string{"none.gguf"}, []string{"none.gguf", "--ids=1"}},
+		{[]string{"GGUF"}, []string{"generate_test.go", "--ids=1"}},
+	} {
+		refuses(t, c.words, append([]string{"generate"}, c.args...)...)
+	}
+}
+
+// TestLogitsOfAFile: of ids in a text, in brackets, or in a safetensors file, they are the golden ones.
+func TestLogitsOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	prompt, _ := goldenIDs(t, "qwen3")
+	io := filepath.Join(goldenModels, "qwen3", "io.safetensors")
+	golden, err := tensorfile.Open(io)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer golden.Close()
+	right, _ := golden.Tensor("logits")
+	expected, err := right.Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, brackets := filepath.Join(dir, "plain"), filepath.Join(dir, "brackets")
+	for path, text := range map[string]string{plain: strings.ReplaceAll(prompt, ",", "\n") + "\n", brackets: "[" + prompt + "]"} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := filepath.Join(dir, "out.safetensors")
+	for _, path := range []string{plain, brackets, io} {
+		line := objects(t, want(t, exitDone, "logits", goldenModels+"qwen3", path, "-o", output, "--kv-dtype=f32", "--json").stdout)[0]
+		if line["tokens"] != 40.0 || line["vocabulary"] != 384.0 {
+			t.Errorf("%s: %v", path, line)
+		}
+		f, err := tensorfile.Open(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, _ := f.Tensor("logits")
+		got, err := x.Float32s()
+		if err != nil || len(got) != len(expected) {
+			t.Fatalf("%s: %d logits, %v", path, len(got), err)
+		}
+		for i := range got {
+			if math.Abs(float64(got[i]-expected[i])) > 1e-4 {
+				t.Fatalf("%s: logit %d is %v, want %v", path, i, got[i], expected[i])
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuses(t, []string{"384"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 384"), "-o", output)
+	refuses(t, []string{"no tokenizer"}, "logits", goldenModels+"qwen3", tokensFile(t, "words"), "-o", output)
+	refuses(t, []string{"no token"}, "logits", goldenModels+"qwen3", tokensFile(t, "[,]"), "-o", output)
+	refuses(t, []string{"context"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 2 3"), "-o", output, "--max-context=2")
+	refuses(t, []string{".txt"}, "logits", goldenModels+"qwen3", plain, "-o", filepath.Join(dir, "out.txt"))
+}
+
+func tokensFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestPerplexity against the golden logits, and against itself: a cache of float32 diverges from none, and one
+// of fewer bits diverges more.
+func TestPerplexity(t *testing.T) {
+	const dir = goldenModels + "qwen2/"
+	golden, err := tensorfile.Open(dir + "io.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer golden.Close()
+	right, _ := golden.Tensor("logits")
+	logits, err := right.Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := golden.Tensor("input_ids")
+	ids, err := x.Ints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nll := 0.0
+	vocab := len(logits) / len(ids)
+	for i, next := range ids[1:] {
+		row := logits[i*vocab : (i+1)*vocab]
+		nll += logSumExp(row) - float64(row[next])
+	}
+	measure := func(flags ...string) map[string]any {
+		args := append([]string{"perplexity", goldenModels + "qwen2", dir + "io.safetensors", "--json"}, flags...)
+		return objects(t, want(t, exitDone, args...).stdout)[0]
+	}
+	line := measure("--kv-dtype=f32", "--against=f32")
+	if got, wanted := line["perplexity"].(float64), math.Exp(nll/float64(len(ids)-1)); math.Abs(got/wanted-1) > 1e-5 || line["tokens"] != 39.0 {
+		t.Errorf("perplexity %v over %v tokens, want %v over 39", got, line["tokens"], wanted)
+	}
+	if line["mean_kl_divergence"].(float64) > 1e-9 || line["same_most_likely"] != 1.0 || line["against_perplexity"] != line["perplexity"] {
+		t.Errorf("f32 against itself: %v", line)
+	}
+	last := 0.0
+	for _, dtype := range []string{"f16", "int8", "int4"} {
+		kl := measure("--kv-dtype="+dtype, "--against=f32")["mean_kl_divergence"].(float64)
+		if !(kl > last) {
+			t.Errorf("%s diverges by %v, the type before it by %v", dtype, kl, last)
+		}
+		last = kl
+	}
+	windows := measure("--window=7")
+	if windows["windows"] != 6.0 || windows["tokens"] != 34.0 { // 5 windows of 7 and one of 5
+		t.Errorf("40 tokens in windows of 7: %v", windows)
+	}
+	refuses(t, []string{"at least two"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5"))
+	refuses(t, []string{"--window"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1")
+	refuses(t, []string{"--window"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1000")
+	refuses(t, []string{"--against"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--against=f64")
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// A verb that has not taken the context is not waited for; one that has, is.
+func TestInterruptAbandonsOnlyWhatCannotBeCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &interrupt{ctx: ctx}
+	forever := make(chan struct{})
+	defer close(forever)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	abandoned, err := i.run(func() error { <-forever; return nil })
+	if !abandoned || !errors.Is(err, context.Canceled) {
+		t.Errorf("abandoned %t, %v, want what never ends abandoned", abandoned, err)
+	}
+
+	ctx, cancel = context.WithCancel(context.Background())
+	i = &interrupt{ctx: ctx}
+	abandoned, err = i.run(func() error {
+		ctx := i.context()
+		cancel()
+		time.Sleep(10 * time.Millisecond) // cleans up
+		return context.Cause(ctx)
+	})
+	if abandoned || !errors.Is(err, context.Canceled) {
+		t.Errorf("abandoned %t, %v, want what cleans up waited for", abandoned, err)
+	}
+}
+
+// TestInterruptIsQuick sends the signal to verbs that compute for long without
+// looking up.
+func TestInterruptIsQuick(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no signal that one process can send to another")
+	}
+	f := goodFile()
+	clear(f.metadata)
+	clear(f.tensors)
+	const keys = 1 << 22
+	f.put("q", 1, 1, 1, 1)
+	f.put("k", 1, 1, keys, 1)
+	f.put("v", 1, 1, keys, 1)
+	path := f.write(t, t.TempDir()+"/long.safetensors")
+	for _, args := range [][]string{
+		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128"},
+		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128", "--json"},
+		{"explain", path, "--splits=1"},
+	} {
+		var stderr bytes.Buffer
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "FLASHDEC_TEST_MAIN=1")
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(200 * time.Millisecond) // it has begun, and is far from its end
+		sent := time.Now()
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("%s: %v: it ended too soon for this test", args, err)
+		}
+		_ = cmd.Wait() // the exit code tells
+		// A busy machine may take some time to stop a process with much memory.
+		const limit = time.Second
+		if took := time.Since(sent); took > limit {
+			t.Errorf("%s: ended %v after the signal, want at most %v", args, took, limit)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
+			t.Errorf("%s: exit %d, stderr %q, want %d and one line", args, code, &stderr, exitInterrupted)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/token"
+)
+
+// modelFlags say how to compute, in every verb that runs a model.
+type modelFlags struct {
+	Backend    string `help:"Where to compute the attention: ${enum}." enum:"${backends}" default:"auto"`
+	KVDType    string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head (default f16)." default:"f16" placeholder:"T"`
+	Threads    int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
+	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	MaxContext int    `help:"Let a text have N tokens at most. Without it, as many as the model was made for." placeholder:"N"`
+}
+
+// Validate is called by kong once the flags are read.
+func (f *modelFlags) Validate() error {
+	if _, err := kv.ParseDType(f.KVDType); err != nil {
+		return fmt.Errorf("--kv-dtype: %w", err)
+	}
+	if f.Threads < 0 || f.Threads > maxThreads {
+		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for GOMAXPROCS", f.Threads, maxThreads)
+	}
+	if f.Splits < 0 {
+		return fmt.Errorf("--splits is %d, want at least 1, or 0 to let the plan choose", f.Splits)
+	}
+	if f.MaxContext < 0 {
+		return fmt.Errorf("--max-context is %d, want at least 1, or 0 for the model's own", f.MaxContext)
+	}
+	return nil
+}
+
+// loaded is a model that is ready to run.
+type loaded struct {
+	path      string
+	model     *model.Model
+	engine    *flashdec.Engine
+	tokenizer *token.Tokenizer // nil where the model has none
+	noText    error            // why there is no tokenizer
+}
+
+// load opens a model, its tokenizer where it has one, and the engine.
+func (f *modelFlags) load(path string) (*loaded, error) {
+	m, err := model.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{path: path, model: m}
+	l.tokenizer, l.noText = openTokenizer(path, m)
+	if l.noText != nil {
+		l.tokenizer = nil
+	}
+	backend, err := openBackend(f.Backend, f.Threads)
+	if err == nil {
+		l.engine, err = flashdec.Open(flashdec.Options{Backend: backend})
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return l, nil
+}
+
+func openTokenizer(path string, m *model.Model) (*token.Tokenizer, error) {
+	if f := m.GGUF(); f != nil {
+		return token.FromGGUF(func(key string) (any, bool) {
+			v, ok := f.Metadata[key]
+			return v, ok
+		})
+	}
+	return token.FromFolder(os.DirFS(path))
+}
+
+// needText is an error where the model has no usable tokenizer.
+func (l *loaded) needText(why string) error {
+	switch {
+	case l.noText == nil:
+		return nil
+	case errors.Is(l.noText, fs.ErrNotExist):
+		return fmt.Errorf("%s: %s, but the model has no tokenizer", quotePath(l.path), why)
+	default:
+		return fmt.Errorf("%s: %s, but the model's tokenizer cannot be used: %w", quotePath(l.path), why, l.noText)
+	}
+}
+
+func (l *loaded) close() error { return errors.Join(l.engine.Close(), l.model.Close()) }
+
+// runner makes a runner whose caches are of a type.
+func (l *loaded) runner(f *modelFlags, dtype string) (*model.Runner, error) {
+	t, err := kv.ParseDType(dtype)
+	if err != nil {
+		return nil, err
+	}
+	return model.NewRunner(l.model, model.Options{
+		Engine: l.engine, Threads: f.Threads, KeyType: t, ValueType: t, MaxContext: f.MaxContext, NumSplits: f.Splits,
+	})
+}
+
+// checkIDs holds ids against the vocabulary.
+func (l *loaded) checkIDs(ids []int) error {
+	vocab := l.model.Config().VocabSize
+	for i, id := range ids {
+		if id < 0 || id >= vocab {
+			return fmt.Errorf("token %d of %d has id %d, want 0 to %d", i, len(ids), id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// readPrompt feeds a sequence, and shows how far it is.
+func readPrompt(ctx context.Context, t *terminal, seq *model.Sequence, ids []int, logits []float32) error {
+	b := t.bar(len(ids), "reading the prompt")
+	defer b.done()
+	at := 0
+	return seq.Feed(ctx, ids, logits, func(done int) {
+		b.steps(done - at)
+		at = done
+	})
+}

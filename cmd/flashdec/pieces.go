@@ -1,0 +1,129 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/attn"
+)
+
+// piece is what one step of an engine takes of a case: all queries of some
+// sequences, or some queries of one.
+type piece struct {
+	seq, seqs      int // first, and how many
+	query, queries int
+}
+
+const (
+	// stepRoom is what a step's plan and partial states may take, in bytes: more
+	// than most batches need, and little beside what a process has anyway. Files
+	// of many short sequences, or of many queries and forced splits, would take
+	// many times their own size.
+	stepRoom = 16 << 20
+	// planBytes is what a unit of a plan takes, and an item: 64 bytes, as many while
+	// the plan is made, and as many until the collector has taken the last one.
+	planBytes = 3 * 64
+	// invariantKeys is the least number of keys that a split has in invariant mode.
+	invariantKeys = 256
+)
+
+// whole is all of the case as one piece.
+func (c *decodeCase) whole() piece { return piece{seqs: c.seqs, queries: c.queries} }
+
+// inSteps cuts the case so that a step takes no more than some bytes, as far as
+// sequences, or the queries of one, can be told apart. tile is the most queries
+// of a unit, 0 for all.
+func (c *decodeCase) inSteps(room, splits int, invariant bool, tile int) []piece {
+	whole := c.whole()
+	if c.seqs == 0 || c.queries == 0 {
+		return []piece{whole}
+	}
+	if tile == 0 {
+		tile = c.queries
+	}
+	each := c.stepBytes(splits, invariant, tile) // a sequence
+	if each <= room || !c.separable() {
+		return whole.cutSeqs(max(1, room/each))
+	}
+	queries := room / max(1, each/c.queries) / tile * tile
+	var pieces []piece
+	for _, p := range whole.cutSeqs(1) {
+		pieces = append(pieces, p.cutQueries(max(tile, queries))...)
+	}
+	return pieces
+}
+
+// stepBytes is what one sequence takes of a step.
+func (c *decodeCase) stepBytes(splits int, invariant bool, tile int) int {
+	longest := slices.Max(c.lens)
+	most := 1 // splits of a unit; when the plan chooses, many have few units
+	switch {
+	case splits > 0:
+		most = min(splits, max(longest, 1))
+	case invariant:
+		most = max(1, longest/invariantKeys)
+	}
+	bytes := (c.queries + tile - 1) / tile * c.shape.NumKVHeads * (1 + most) * planBytes
+	if most > 1 { // a state is m, l and o
+		bytes += c.queries * c.shape.NumHeads * most * (2 + c.shape.ValueDim) * 4
+	}
+	return bytes
+}
+
+// separable tells whether a sequence's queries can be computed some at a time. A
+// query's position is counted from the last key: where that counts, the keys after
+// the last query of a piece have to be hidden from all of them, to be left out.
+func (c *decodeCase) separable() bool {
+	return c.options.Causal || c.options.Window == 0 && c.options.Slopes == nil
+}
+
+func (p piece) cutSeqs(n int) []piece {
+	var pieces []piece
+	for seq := 0; seq < p.seqs; seq += n {
+		pieces = append(pieces, piece{p.seq + seq, min(n, p.seqs-seq), p.query, p.queries})
+	}
+	return pieces
+}
+
+func (p piece) cutQueries(n int) []piece {
+	var pieces []piece
+	for query := 0; query < p.queries; query += n {
+		pieces = append(pieces, piece{p.seq, p.seqs, p.query + query, min(n, p.queries-query)})
+	}
+	return pieces
+}
+
+// rowsIn is a piece's part of an array [seqs, queries, NumHeads, dim].
+func (c *decodeCase) rowsIn(packed []float32, p piece, dim int) []float32 {
+	query := c.shape.NumHeads * dim
+	return packed[(p.seq*c.queries+p.query)*query:][:p.seqs*p.queries*query]
+}
+
+// batch is a piece as an engine plans it.
+func (c *decodeCase) batch(p piece) flashdec.Batch {
+	lens := slices.Clone(c.lens[p.seq:][:p.seqs])
+	if c.options.Causal {
+		for i := range lens {
+			lens[i] = max(0, lens[i]-(c.queries-p.query-p.queries))
+		}
+	}
+	options := c.options
+	options.Mask = c.mask(p)
+	return flashdec.Batch{Shape: c.shape, Options: options, Lens: lens, NumQueries: slices.Repeat([]int{p.queries}, p.seqs)}
+}
+
+// mask is the rows of the case's mask that belong to a piece.
+func (c *decodeCase) mask(p piece) *attn.Mask {
+	if c.options.Mask == nil {
+		return nil
+	}
+	m := *c.options.Mask
+	first := p.query * m.Keys
+	if m.Seqs > 1 {
+		first += p.seq * m.Queries * m.Keys
+		m.Seqs = p.seqs
+	}
+	m.Queries = p.queries
+	m.Visible = m.Visible[first:][:m.Seqs*m.Queries*m.Keys]
+	return &m
+}

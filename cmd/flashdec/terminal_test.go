@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestQuotePath(t *testing.T) {
+	for path, wanted := range map[string]string{
+		"a.npz":                   "a.npz",
+		"a folder/b c.npz":        "a folder/b c.npz",
+		`a"b\c`:                   `a"b\c`,
+		"漢字/é.npz":                "漢字/é.npz",
+		"ok a\nFAIL b":            `"ok a\nFAIL b"`,
+		"\x1b[2J":                 `"\x1b[2J"`,
+		"a\xffb":                  `"a\xffb"`,
+		`"a"`:                     `"\"a\""`,
+		"right\u202eto left":      `"right\u202eto left"`,
+		"c\u0085, a C1 character": `"c\u0085, a C1 character"`,
+	} {
+		if got := quotePath(path); got != wanted {
+			t.Errorf("%q is shown as %s, want %s", path, got, wanted)
+		}
+	}
+}
+
+// TestOneLine: an error is one line without a byte that a terminal obeys, whatever
+// names are in it, and each of several errors is told.
+func TestOneLine(t *testing.T) {
+	plain, hostile := errors.New("plain"), errors.New("open a\nb\x1b[2J\u202e\xff: no such file")
+	const escaped = `open a\nb\x1b[2J\u202e\xff: no such file`
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{plain, "plain"},
+		{errors.New(`say "é" to C:\temp`), `say "é" to C:\temp`},
+		{hostile, escaped},
+		{errors.Join(plain, hostile), "plain; " + escaped},
+		{errors.Join(errors.Join(hostile), nil, plain), escaped + "; plain"},
+		{fmt.Errorf("%w, and %w", plain, hostile), "plain, and " + escaped},
+		{fmt.Errorf("tensorfile: %w", plain), "plain"},
+	} {
+		if got := oneLine(tc.err); got != tc.want {
+			t.Errorf("%q is told as %s, want %s", tc.err, got, tc.want)
+		}
+	}
+	r := want(t, exitBadInput, "run", "no\nsuch\x1b[31m.npz")
+	if strings.Count(r.errs, "\n") != 1 || strings.Contains(r.errs, "\x1b") {
+		t.Errorf("stderr is %q, want one line without the name's escape", r.errs)
+	}
+}

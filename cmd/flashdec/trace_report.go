@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flashdec/flashdec/internal/timeline"
+)
+
+// traceReport is what trace prints.
+type traceReport struct {
+	Title    string        `json:"title"`
+	File     string        `json:"file,omitempty"`
+	Lens     string        `json:"lens,omitempty"`
+	Backend  string        `json:"backend"`
+	Device   string        `json:"device"`
+	Kernel   string        `json:"kernel"`
+	Threads  int           `json:"threads"`
+	KVDType  string        `json:"kv_dtype"`
+	PageSize int           `json:"page_size"` // 0: in place, or contiguous
+	KVBytes  int           `json:"kv_bytes"`
+	Tuned    string        `json:"tuned,omitempty"`
+	Rounds   int           `json:"rounds"`           // of which the median is shown
+	Decodes  []decodeTrace `json:"decodes"`          // the one to compare with first
+	Sooner   float64       `json:"sooner,omitempty"` // seconds of the first / of the last
+	Output   []string      `json:"output,omitempty"`
+}
+
+// decodeTrace is one way to cut the step, and what came of it.
+type decodeTrace struct {
+	run        timeline.Run
+	Name       string        `json:"name"`
+	Splits     int           `json:"splits"` // the most of any unit
+	Units      int           `json:"units"`
+	Items      int           `json:"items"`
+	Merges     int           `json:"merges"`
+	Reason     string        `json:"reason"`
+	Seconds    float64       `json:"seconds"` // of the decode that is shown, the median
+	SecondsMin float64       `json:"seconds_min"`
+	SecondsMax float64       `json:"seconds_max"`
+	Rate       float64       `json:"bytes_per_second"`
+	Busy       float64       `json:"busy_share"` // of all workers' time
+	Merging    float64       `json:"merge_seconds"`
+	Longest    *longestItem  `json:"longest_item,omitempty"`
+	Workers    []workerTrace `json:"workers"`
+}
+
+// longestItem is the item that took longest.
+type longestItem struct {
+	Seq     int     `json:"seq"`
+	Head    int     `json:"head"` // KV head
+	Begin   int     `json:"begin"`
+	End     int     `json:"end"`
+	Seconds float64 `json:"seconds"`
+}
+
+// workerTrace is what one worker did.
+type workerTrace struct {
+	Items  int     `json:"items"`
+	Merges int     `json:"merges"`
+	Keys   int     `json:"keys"`
+	Busy   float64 `json:"busy_seconds"`
+	Idle   float64 `json:"idle_seconds"`
+}
+
+func (cmd *traceCmd) report(s *tracedStep, decodes []*tracedDecode) *traceReport {
+	info := s.backend.Info()
+	r := &traceReport{
+		Title: s.title, File: cmd.File, Lens: cmd.Lens, Backend: info.Name, Device: info.Device, Kernel: info.Kernel,
+		Threads: info.Width, KVDType: s.kvDType, PageSize: s.pageSize, KVBytes: s.kvBytes, Tuned: s.tuned, Rounds: cmd.Rounds, Output: cmd.Out,
+	}
+	for _, d := range decodes {
+		r.Decodes = append(r.Decodes, d.report(s.kvBytes))
+	}
+	if n := len(r.Decodes); n > 1 {
+		r.Sooner = r.Decodes[0].Seconds / r.Decodes[n-1].Seconds
+	}
+	return r
+}
+
+func (d *tracedDecode) report(bytes int) decodeTrace {
+	p, trace, sum := d.run.Plan, d.run.Trace, d.run.Summary()
+	r := decodeTrace{
+		run: d.run, Name: d.run.Name, Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
+		Seconds: seconds(trace.End), SecondsMin: seconds(d.traces[0].End), SecondsMax: seconds(d.traces[len(d.traces)-1].End),
+		Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Lanes)),
+	}
+	r.Rate = float64(bytes) / max(r.Seconds, 1e-9)
+	for i, l := range sum.Lanes {
+		r.Workers[i] = workerTrace{l.Items, l.Merges, l.Keys, seconds(l.Busy), seconds(trace.End - l.Busy)}
+		r.Merges += l.Merges
+	}
+	if sum.Longest >= 0 {
+		it, span := p.Items[sum.Longest], trace.Items[sum.Longest]
+		r.Longest = &longestItem{it.Seq, it.Head, it.Begin, it.End, seconds(span.End - span.Begin)}
+	}
+	return r
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// notes are the lines below a picture's title.
+func (r *traceReport) notes() []string {
+	cache := fmt.Sprintf("%s of %s", byteCount(r.KVBytes), r.KVDType)
+	if r.PageSize > 0 {
+		cache += fmt.Sprintf(" in pages of %d", r.PageSize)
+	}
+	device := r.Device
+	if device != "" {
+		device = " on " + device
+	}
+	notes := []string{
+		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(r.Threads, "worker"), r.Kernel, cache),
+		fmt.Sprintf("each is the median of %s, after %d to warm up", count(r.Rounds, "decode"), warmUps),
+	}
+	if r.Tuned != "" {
+		notes = append(notes, "tuned "+r.Tuned)
+	}
+	return notes
+}
+
+// laneColumns is how many columns a lane of the terminal's picture has.
+const laneColumns = columns - 12 - 6
+
+func (r *traceReport) print(t *terminal) {
+	t.printf("%s\n", fold(r.Title, 0))
+	for _, note := range r.notes() {
+		t.printf("%s\n", fold(note, 0))
+	}
+	span := int64(0)
+	for i := range r.Decodes {
+		span = max(span, r.Decodes[i].run.Trace.End)
+	}
+	for i := range r.Decodes {
+		r.Decodes[i].print(t, span)
+	}
+	t.printf("\n%s\n", fold(fmt.Sprintf("A column is %s: █ all of it busy, ▁ a little, · waiting, ◆ a merge.", timeline.Duration(max(span/laneColumns, 1))), 0))
+	if n := len(r.Decodes); n > 1 {
+		t.printf("%s\n", fold(r.outcome(), 0))
+	}
+	for _, path := range r.Output {
+		t.printf("wrote %s\n", quotePath(path))
+	}
+}
+
+// outcome compares the decodes.
+func (r *traceReport) outcome() string {
+	first, last := &r.Decodes[0], &r.Decodes[len(r.Decodes)-1]
+	how := fmt.Sprintf("%.1f times sooner", r.Sooner)
+	if r.Sooner < 1 {
+		how = fmt.Sprintf("%.1f times later", 1/r.Sooner)
+	}
+	return fmt.Sprintf("With %s the decode is done %s than with %s: workers are busy %s of the time, not %s.",
+		last.Name, how, first.Name, timeline.Percent(last.Busy), timeline.Percent(first.Busy))
+}
+
+func (d *decodeTrace) print(t *terminal, span int64) {
+	t.printf("\n%s: %s, workers busy %s of the time\n", d.Name, duration(d.Seconds), timeline.Percent(d.Busy))
+	parts := []string{count(d.Items, "item")}
+	if l := d.Longest; l != nil {
+		parts = append(parts, fmt.Sprintf("the longest %s (sequence %d, KV head %d, %s)", duration(l.Seconds), l.Seq, l.Head, count(l.End-l.Begin, "key")))
+	}
+	if d.Merges > 0 {
+		parts = append(parts, fmt.Sprintf("%s, %s in all", count(d.Merges, "merge"), duration(d.Merging)))
+	}
+	t.printf("%s\n%s", fold(strings.Join(parts, "; "), 0), d.run.Text("worker", laneColumns, span))
+}

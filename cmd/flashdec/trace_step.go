@@ -1,0 +1,296 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/timeline"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// tracedStep is a step to trace, on an engine whose backend traces.
+type tracedStep struct {
+	title    string
+	backend  backend.Backend
+	engine   *flashdec.Engine
+	batch    flashdec.Batch // without splits
+	q        []float32
+	views    []kv.View // the same step at several places, taken in turn
+	kvDType  string
+	pageSize int // 0: in place, or contiguous
+	kvBytes  int
+	tuned    string         // what was found, in words
+	closers  []func() error // in the order of closing
+}
+
+func (s *tracedStep) close() error {
+	var err error
+	for _, f := range s.closers {
+		err = errors.Join(err, f())
+	}
+	return err
+}
+
+// step opens what is to be traced.
+func (cmd *traceCmd) step(ctx context.Context, u *tuner) (*tracedStep, error) {
+	s := &tracedStep{}
+	fill := s.fromFile
+	if cmd.File == "" {
+		fill = s.madeUp
+	}
+	err := fill(ctx, cmd)
+	if err == nil {
+		err = s.open(&cmd.engineFlags, u)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// open opens the engine, with what was found for it.
+func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
+	if s.backend, err = openBackend(f.Backend, f.Threads); err != nil {
+		return err
+	}
+	info := s.backend.Info()
+	if !info.Traces {
+		return errors.Join(fmt.Errorf("backend %s does not record who computes what, want --backend cpu", info.Name), s.backend.Close())
+	}
+	shape, view := &s.batch.Shape, &s.views[0]
+	found := u.find(info, shape.KeyDim, shape.ValueDim, shape.GroupSize(), [2]kv.DType{view.K.Type, view.V.Type})
+	s.tuned = found.tells()
+	s.batch.Invariant = f.Invariant
+	if s.tuned == "" {
+		s.engine, err = found.engine(s.backend)
+	} else if err = s.backend.Close(); err == nil {
+		s.backend, s.engine, err = found.open(info.Width)
+	}
+	if err == nil {
+		s.closers = append([]func() error{s.backend.Close}, s.closers...)
+	}
+	return err
+}
+
+// fromFile is the step of a file.
+func (s *tracedStep) fromFile(ctx context.Context, cmd *traceCmd) error {
+	c, err := openCase(ctx, cmd.File)
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, c.close)
+	cache, err := newCache(ctx, c, cmd.PageSize, cmd.KVDType)
+	if err != nil {
+		return err
+	}
+	s.closers = append([]func() error{cache.close}, s.closers...)
+	s.title, s.q, s.views = c.label()+": "+c.describe(), c.q, []kv.View{cache.view}
+	s.kvDType, s.pageSize, s.kvBytes = cache.types(), cache.pageSize, cache.bytes(c)
+	s.batch = c.batch(c.whole())
+	return nil
+}
+
+const (
+	// raggedPage is the page size of made-up steps whose sequences are not equally
+	// long: contiguous ones would all take as much memory as the longest.
+	raggedPage = 256
+	// placesBytes is how much memory a made-up step is laid out in, at several
+	// places, so that it is not read from the processors' caches.
+	placesBytes = 256 << 20
+)
+
+// madeUp is a step of random numbers.
+func (s *tracedStep) madeUp(ctx context.Context, cmd *traceCmd) error {
+	c, err := cmd.made()
+	if err != nil {
+		return err
+	}
+	a, err := bench.NewArena(max(c.StoredBytes(), min(placesBytes, cmd.MB<<20)))
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, a.Close)
+	if s.views, err = a.Views(ctx, c); err != nil {
+		return err
+	}
+	s.title = fmt.Sprintf("%s, %s on %s, head dim %d", describeLens(c.Lens), count(c.Heads, "query head"), count(c.KVHeads, "KV head"), c.Dim)
+	if c.Window > 0 {
+		s.title += fmt.Sprintf(", window %d", c.Window)
+	}
+	s.kvDType, s.pageSize, s.kvBytes = c.DType.String(), c.PageSize, c.KVBytes()
+	s.batch = c.Batch(0)
+	s.q = make([]float32, len(c.Lens)*c.Heads*c.Dim)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range s.q {
+		s.q[i] = float32(rng.NormFloat64())
+	}
+	return nil
+}
+
+// made is the case that the flags describe, small enough for --mb.
+func (cmd *traceCmd) made() (*bench.Case, error) {
+	lens, err := parseLens(cmd.Lens)
+	if err != nil {
+		return nil, err
+	}
+	c := &bench.Case{
+		Name: cmd.Lens, Heads: cmd.QHeads, KVHeads: cmd.KVHeads, Dim: cmd.HeadDim,
+		Lens: lens, PageSize: cmd.PageSize, Window: cmd.Window, DType: kv.F16,
+	}
+	if cmd.KVDType != "" {
+		if c.DType, err = kv.ParseDType(cmd.KVDType); err != nil {
+			return nil, err
+		}
+	}
+	shape := c.Shape()
+	if err := shape.Validate(); err != nil {
+		return nil, err
+	}
+	longest := slices.Max(lens)
+	if longest == 0 {
+		return nil, errors.New("--lens has no sequence with a key")
+	}
+	if c.PageSize == 0 && slices.Min(lens) != longest {
+		c.PageSize = raggedPage
+	}
+	// In float64, since a list of lengths can ask for more than an int counts.
+	bytes := 0.0
+	for _, n := range lens {
+		bytes += (float64(n) + float64(c.PageSize)) * float64(c.KVHeads) * 2 * float64(c.Dim) * float64(c.DType.Bits()) / 8
+	}
+	if limit := float64(cmd.MB) * (1 << 20); bytes > limit {
+		return nil, fmt.Errorf("--lens asks for %.3g bytes of keys and values, want at most %.3g: see --mb", bytes, limit)
+	}
+	return c, nil
+}
+
+// describeLens is a list of lengths in words: "1 sequence of 131072 keys, 63
+// sequences of 16 keys".
+func describeLens(lens []int) string {
+	const most = 3
+	text, terms := "", 0
+	for i := 0; i < len(lens); terms++ {
+		n := 1
+		for i+n < len(lens) && lens[i+n] == lens[i] {
+			n++
+		}
+		if terms == most {
+			return fmt.Sprintf("%s of %d to %s", count(len(lens), "sequence"), slices.Min(lens), count(slices.Max(lens), "key"))
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s of %s", count(n, "sequence"), count(lens[i], "key"))
+		i += n
+	}
+	return text
+}
+
+// tracedDecode is one way to cut the step, decoded many times.
+type tracedDecode struct {
+	run    timeline.Run // the median of all
+	step   *flashdec.Step
+	traces []*backend.Trace // of the rounds, the quickest first once measured
+}
+
+// decodes are the ways to cut the step: the one to compare with, if it differs,
+// and the one asked for.
+func (cmd *traceCmd) decodes(s *tracedStep) ([]*tracedDecode, error) {
+	asked, err := s.cut(cmd.Splits)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.CompareSplits == 0 || len(asked.run.Plan.Items) == 0 {
+		return []*tracedDecode{asked}, nil
+	}
+	beside, err := s.cut(cmd.CompareSplits)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(beside.run.Plan.Items, asked.run.Plan.Items) {
+		return []*tracedDecode{asked}, nil
+	}
+	return []*tracedDecode{beside, asked}, nil
+}
+
+// cut plans the step with so many splits, 0 for the plan's choice.
+func (s *tracedStep) cut(splits int) (*tracedDecode, error) {
+	batch := s.batch
+	batch.NumSplits = splits
+	step, err := s.engine.Plan(batch)
+	if err != nil {
+		return nil, err
+	}
+	p := step.Plan()
+	fewest := p.MaxSplits()
+	for i := range p.Units {
+		if n := p.Units[i].NumSplits; n > 0 {
+			fewest = min(fewest, n)
+		}
+	}
+	name := count(p.MaxSplits(), "split")
+	if fewest < p.MaxSplits() {
+		name = fmt.Sprintf("%d to %s", fewest, name)
+	}
+	switch {
+	case splits > 0:
+	case batch.Invariant:
+		name += ", of invariant mode"
+	default:
+		name += ", the plan's choice"
+	}
+	return &tracedDecode{step: step, run: timeline.Run{Name: name, Plan: p}}, nil
+}
+
+// warmUps is how many decodes of each kind go before those that count.
+const warmUps = 2
+
+// measure decodes all kinds in turn, so that whatever else the machine does meets
+// all of them, and picks the median of each. A trace that is not whole is an
+// error.
+func (s *tracedStep) measure(ctx context.Context, t *terminal, decodes []*tracedDecode, rounds int) error {
+	bar := t.bar(warmUps+rounds, "decoding")
+	defer bar.done()
+	place := 0
+	for round := range warmUps + rounds {
+		for _, d := range decodes {
+			trace := &backend.Trace{}
+			if err := s.decode(ctx, d, trace, place); err != nil {
+				return err
+			}
+			place = (place + 1) % len(s.views)
+			if round >= warmUps {
+				d.traces = append(d.traces, trace)
+			}
+		}
+		bar.step()
+	}
+	for _, d := range decodes {
+		slices.SortFunc(d.traces, func(a, b *backend.Trace) int { return cmp.Compare(a.End, b.End) })
+		d.run.Trace = d.traces[(rounds-1)/2]
+		if err := d.run.Trace.Check(d.run.Plan); err != nil {
+			return fmt.Errorf("backend %s: %w", s.backend.Info().Name, err)
+		}
+	}
+	return nil
+}
+
+// decode decodes once, into a trace.
+func (s *tracedStep) decode(ctx context.Context, d *tracedDecode, trace *backend.Trace, place int) error {
+	out := d.step.NewOutput()
+	l := &backend.Launch{
+		Shape: s.batch.Shape, Options: &s.batch.Options, Plan: d.run.Plan, KV: s.views[place], Q: s.q,
+		Out: out.Out, LSE: out.LSE, Trace: trace,
+	}
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	return s.backend.Decode(ctx, l)
+}

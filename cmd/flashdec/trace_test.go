@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var traceArgs = []string{"trace", "--lens=5000,300x3,0", "--q-heads=8", "--kv-heads=2", "--head-dim=32", "--threads=3", "--rounds=2", "--mb=64"}
+
+// TestTraceAddsUp: workers did the whole step, once, within its time.
+func TestTraceAddsUp(t *testing.T) {
+	r := objects(t, want(t, exitDone, append(slices.Clone(traceArgs), "--json")...).stdout)[0]
+	for _, field := range []string{"title", "lens", "backend", "device", "kernel", "threads", "kv_dtype", "page_size", "kv_bytes", "rounds", "decodes", "sooner"} {
+		if _, ok := r[field]; !ok {
+			t.Errorf("the report lacks %q", field)
+		}
+	}
+	decodes := r["decodes"].([]any)
+	if len(decodes) != 2 {
+		t.Fatalf("%d decodes, want one split a sequence and the plan's", len(decodes))
+	}
+	for i, x := range decodes {
+		d := x.(map[string]any)
+		var items, merges, keys, busy float64
+		seconds := d["seconds"].(float64)
+		workers := d["workers"].([]any)
+		for _, x := range workers {
+			w := x.(map[string]any)
+			items += w["items"].(float64)
+			merges += w["merges"].(float64)
+			keys += w["keys"].(float64)
+			busy += w["busy_seconds"].(float64)
+			if sum := w["busy_seconds"].(float64) + w["idle_seconds"].(float64); math.Abs(sum-seconds) > 1e-9 {
+				t.Errorf("a worker is busy and idle for %v s of %v", sum, seconds)
+			}
+		}
+		if len(workers) != 3 || items != d["items"] || merges != d["merges"] || keys != 2*5900 {
+			t.Errorf("%d workers with %v items, %v merges and %v keys, want 3 with %v, %v and %d", len(workers), items, merges, keys, d["items"], d["merges"], 2*5900)
+		}
+		if share := d["busy_share"].(float64); math.Abs(share-busy/3/seconds) > 1e-9 {
+			t.Errorf("busy share %v, want %v", share, busy/3/seconds)
+		}
+		if lo, hi := d["seconds_min"].(float64), d["seconds_max"].(float64); lo <= 0 || seconds < lo || seconds > hi {
+			t.Errorf("median %v s of %v to %v", seconds, lo, hi)
+		}
+		longest := d["longest_item"].(map[string]any)
+		if s := longest["seconds"].(float64); s <= 0 || s > seconds {
+			t.Errorf("the longest item took %v s of %v", s, seconds)
+		}
+		if splits := d["splits"].(float64); (i == 0) != (splits == 1) {
+			t.Errorf("decode %d has %v splits", i, splits)
+		}
+	}
+}
+
+// TestTraceFiles writes both forms, of a file's step, and reads them back.
+func TestTraceFiles(t *testing.T) {
+	dir := t.TempDir()
+	picture, events := filepath.Join(dir, "a.SVG"), filepath.Join(dir, "a.json")
+	r := want(t, exitDone, "trace", "../../testdata/real/layer19.safetensors", "--splits=3", "--threads=2", "--rounds=1", "-o", picture, "-o", events)
+	fits(t, r.stdout)
+	for _, say := range []string{"1475 keys", "1 split: ", "3 splits: ", "worker 0", "worker 1", "█", "◆", "9 items", "3 merges", "wrote " + events} {
+		if !strings.Contains(r.stdout, say) {
+			t.Errorf("the report lacks %q:\n%s", say, r.stdout)
+		}
+	}
+	text, err := os.ReadFile(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		TraceEvents []struct{ Ph, Cat string }
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, e := range file.TraceEvents {
+		count[e.Cat]++
+	}
+	if count["item"] != 3+9 || count["merge"] != 3 {
+		t.Errorf("events %v, want 12 items and 3 merges", count)
+	}
+	if text, err = os.ReadFile(picture); err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the picture is not XML: %v", err)
+		}
+	}
+	if n := bytes.Count(text, []byte("<title>sequence 0, KV head")); n < 12 {
+		t.Errorf("the picture tells of %d items, want 12 at least", n)
+	}
+}
+
+// TestTraceShowsOneWhereBothAreTheSame: a plan that does not cut is not compared
+// with itself.
+func TestTraceShowsOneWhereBothAreTheSame(t *testing.T) {
+	for args, decodes := range map[string]int{"--splits=1": 1, "--compare-splits=0": 1, "--compare-splits=2": 2} {
+		r := objects(t, want(t, exitDone, append(slices.Clone(traceArgs), "--json", args)...).stdout)[0]
+		if n := len(r["decodes"].([]any)); n != decodes {
+			t.Errorf("%s shows %d decodes, want %d", args, n, decodes)
+		}
+	}
+}
+
+func TestTraceRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"trace"}, []string{"file", "--lens"}},
+		{[]string{"trace", "x.npz", "--lens=5"}, []string{"file", "--lens"}},
+		{[]string{"trace", "--lens=0x3"}, []string{"--lens", "no sequence with a key"}},
+		{[]string{"trace", "--lens=9223372036854775807"}, []string{"--lens", "--mb"}},
+		{[]string{"trace", "--lens=131072x1048576"}, []string{"--lens", "--mb"}},
+		{[]string{"trace", "--lens=16x1000000", "--page-size=4096"}, []string{"--lens", "--mb"}},
+		{[]string{"trace", "--lens=100", "--page-size=9223372036854775807"}, []string{"--lens", "--mb"}},
+		{[]string{"trace", "--lens=5", "--kv-heads=5"}, []string{"32 query heads", "5 KV heads"}},
+		{[]string{"trace", "--lens=5", "--head-dim=0"}, []string{"dim", "0"}},
+		{[]string{"trace", "--lens=5", "--head-dim=33", "--kv-dtype=int4"}, []string{"33"}},
+		{[]string{"trace", "--lens=5", "--window=-1"}, []string{"window", "-1"}},
+		{[]string{"trace", "--lens=5", "--kv-dtype=f8"}, []string{"--kv-dtype", "f8"}},
+		{[]string{"trace", "--lens=5", "--splits=-1"}, []string{"--splits", "-1"}},
+		{[]string{"trace", "--lens=5", "--compare-splits=-1"}, []string{"--compare-splits", "-1"}},
+		{[]string{"trace", "--lens=5", "--rounds=0"}, []string{"--rounds", "0"}},
+		{[]string{"trace", "--lens=5", "--mb=0"}, []string{"--mb", "0"}},
+		{[]string{"trace", "--lens=5", "-o", "a.png"}, []string{"a.png", ".svg or .json"}},
+		{[]string{"trace", "--lens=5", "-o", filepath.Join(dir, "none", "a.svg")}, []string{"none", "cannot be written"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
+	}
+}
+
+func TestDescribeLens(t *testing.T) {
+	for list, want := range map[string]string{
+		"7":              "1 sequence of 7 keys",
+		"131072,16x63":   "1 sequence of 131072 keys, 63 sequences of 16 keys",
+		"1,2,3":          "1 sequence of 1 key, 1 sequence of 2 keys, 1 sequence of 3 keys",
+		"9,2,3x2,4":      "5 sequences of 2 to 9 keys",
+		"5x3,5,0":        "4 sequences of 5 keys, 1 sequence of 0 keys",
+		"1,2,1,2,1,2,11": "7 sequences of 1 to 11 keys",
+	} {
+		lens, err := parseLens(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := describeLens(lens); got != want {
+			t.Errorf("%s is %q, want %q", list, got, want)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/internal/tune"
+	"github.com/flashdec/flashdec/kv"
+)
+
+type tuneCmd struct {
+	HeadDim []int    `help:"Elements of a key and of a value (default ${default})." default:"128" placeholder:"N,…"`
+	Group   []int    `help:"Query heads a KV head (default ${default})." default:"1,4,8" placeholder:"N,…"`
+	KVDType []string `name:"kv-dtype" help:"Types of keys and values; what is found holds for all types of that size (default ${default})." default:"f16" placeholder:"T,…"`
+	Threads int      `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
+	Seconds float64  `help:"How long to measure, all classes together (default ${default})." default:"30" placeholder:"N"`
+	Show    bool     `xor:"what" help:"Show what has been found, and measure nothing."`
+	Forget  bool     `xor:"what" help:"Remove what has been found."`
+	JSON    bool     `name:"json" help:"Print one JSON object a class."`
+}
+
+func (*tuneCmd) Help() string {
+	return `Two constants differ from machine to machine: the fewest keys that a split is
+worth, and the work that one more thread is worth waking for. They matter on steps of
+a few thousand keys. They are measured for each combination of head dim, group and
+type, and kept in the user's cache folder; run, plan, bench and trace then use them,
+and say so, unless told --no-tuned.
+
+Example:
+
+    flashdec tune --head-dim 64,128 --group 4
+`
+}
+
+// maxClasses bounds what one call measures.
+const maxClasses = 64
+
+// Validate is called by kong once the flags are read.
+func (cmd *tuneCmd) Validate() error {
+	if cmd.Threads < 0 || cmd.Threads > maxThreads {
+		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for GOMAXPROCS", cmd.Threads, maxThreads)
+	}
+	if !(cmd.Seconds > 0 && cmd.Seconds <= 3600) {
+		return fmt.Errorf("--seconds is %v, want more than 0 and at most 3600", cmd.Seconds)
+	}
+	_, err := cmd.classes()
+	return err
+}
+
+// classes are all combinations that the flags name.
+func (cmd *tuneCmd) classes() ([]tune.Class, error) {
+	if n := len(cmd.HeadDim) * len(cmd.Group) * len(cmd.KVDType); n < 1 || n > maxClasses {
+		return nil, fmt.Errorf("--head-dim, --group and --kv-dtype make %d classes, want 1 to %d", n, maxClasses)
+	}
+	var list []tune.Class
+	for _, name := range cmd.KVDType {
+		dtype, err := kv.ParseDType(name)
+		if err != nil {
+			return nil, fmt.Errorf("--kv-dtype: %w", err)
+		}
+		for _, dim := range cmd.HeadDim {
+			for _, group := range cmd.Group {
+				c := tune.Class{Dim: dim, Group: group, DType: dtype}
+				if err := checkClass(c); err != nil {
+					return nil, err
+				}
+				list = append(list, c)
+			}
+		}
+	}
+	return list, nil
+}
+
+// Bounds of what is measured: larger steps would take long, and need no tuning.
+const (
+	maxTuneDim   = 1024
+	maxTuneGroup = 128
+)
+
+func checkClass(c tune.Class) error {
+	if c.Dim < 1 || c.Dim > maxTuneDim {
+		return fmt.Errorf("--head-dim is %d, want 1 to %d", c.Dim, maxTuneDim)
+	}
+	if c.Group < 1 || c.Group > maxTuneGroup {
+		return fmt.Errorf("--group is %d, want 1 to %d", c.Group, maxTuneGroup)
+	}
+	if c.Dim*c.DType.Bits()%8 != 0 {
+		return fmt.Errorf("--head-dim is %d, want whole bytes of %s", c.Dim, c.DType)
+	}
+	shape := attn.Shape{NumHeads: c.Group, NumKVHeads: 1, KeyDim: c.Dim, ValueDim: c.Dim}
+	return shape.Validate()
+}
+
+func (cmd *tuneCmd) Run(ctx context.Context, t *terminal) error {
+	dir, err := tune.Dir()
+	if err != nil {
+		return fmt.Errorf("no folder for what is found: %w", err)
+	}
+	switch {
+	case cmd.Show:
+		return cmd.show(t, dir)
+	case cmd.Forget:
+		return cmd.forget(t, dir)
+	}
+	return cmd.measure(ctx, t, dir)
+}
+
+// measure measures the classes one after the other. Each is kept when it is done.
+func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) error {
+	classes, err := cmd.classes()
+	if err != nil {
+		return err
+	}
+	threads := cpuThreads(cmd.Threads)
+	budget := time.Duration(cmd.Seconds * float64(time.Second) / float64(len(classes)))
+	const steps = 100
+	bar := t.bar(steps*len(classes), "measuring")
+	defer bar.done()
+	var done []tune.Entry
+	for _, class := range classes {
+		shown := 0
+		e, err := tune.Measure(ctx, class, threads, budget, func(part float64) {
+			for ; shown < int(part*steps); shown++ {
+				bar.step()
+			}
+		})
+		if err != nil {
+			return err
+		}
+		e.Tuned = time.Now().UTC().Format(time.DateOnly)
+		if err := tune.Save(dir, e); err != nil {
+			return fmt.Errorf("what was found cannot be kept: %w", err)
+		}
+		if cmd.JSON {
+			if err := t.emit(e); err != nil {
+				return err
+			}
+		}
+		done = append(done, e)
+	}
+	if !cmd.JSON {
+		printTuned(t, done)
+		t.printf("\nkept in %s\n", quotePath(dir))
+	}
+	return nil
+}
+
+// cpuThreads is how many threads the CPU computes on.
+func cpuThreads(threads int) int { return cpu.New(cpu.Options{Threads: threads}).Info().Width }
+
+// show prints what is kept, and on stderr what cannot be used.
+func (cmd *tuneCmd) show(t *terminal, dir string) error {
+	entries, bad, err := tune.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, err := range bad {
+		fmt.Fprintf(t.errs, "flashdec: %s\n", oneLine(err))
+	}
+	if cmd.JSON {
+		for _, e := range entries {
+			err = errors.Join(err, t.emit(e))
+		}
+		return err
+	}
+	if len(entries) == 0 {
+		t.printf("Nothing has been tuned; flashdec tune does.\n")
+		return nil
+	}
+	printTuned(t, entries)
+	return nil
+}
+
+func (cmd *tuneCmd) forget(t *terminal, dir string) error {
+	n, err := tune.Forget(dir)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.emit(map[string]int{"forgotten": n})
+	}
+	t.printf("forgot %s\n", count(n, "measurement"))
+	return nil
+}
+
+// printTuned prints entries, a table a machine.
+func printTuned(t *terminal, entries []tune.Entry) {
+	for i := 0; i < len(entries); {
+		first := entries[i]
+		if i > 0 {
+			t.printf("\n")
+		}
+		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), count(first.Threads, "thread"), printable(first.Kernel)), 0))
+		table := newTable("head dim", "group", "bits", "keys a part", "work a thread", "saves", "on")
+		for ; i < len(entries) && sameMachine(entries[i], first); i++ {
+			e := entries[i]
+			dim := fmt.Sprint(e.KeyDim)
+			if e.ValueDim != e.KeyDim {
+				dim = fmt.Sprintf("%d/%d", e.KeyDim, e.ValueDim)
+			}
+			table.AppendRow(row(dim, e.Group, e.KVBits, orBuiltIn(e.MinKeysPerSplit), orBuiltIn(e.HelperWork), percent(e.Saved), e.Tuned))
+		}
+		t.printf("%s\n", render(table))
+	}
+}
+
+func sameMachine(a, b tune.Entry) bool {
+	return a.Device == b.Device && a.Backend == b.Backend && a.Kernel == b.Kernel && a.Threads == b.Threads
+}
+
+func orBuiltIn(n int) string {
+	if n == 0 {
+		return "built in"
+	}
+	return fmt.Sprint(n)
+}

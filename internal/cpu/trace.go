@@ -1,0 +1,69 @@
+package cpu
+
+import (
+	"time"
+
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/plan"
+)
+
+// recorder writes a launch's trace. Nil records nothing, and costs a comparison
+// an item. Every piece of work has a place of its own in the trace, so workers
+// need no lock.
+type recorder struct {
+	trace *backend.Trace
+	units []plan.Unit
+	start time.Time
+}
+
+// record begins the launch's trace, on so many lanes, if one is wanted.
+func (j *job) record(lanes int) {
+	j.recorder = nil
+	t := j.launch.Trace
+	if t == nil {
+		return
+	}
+	t.Reset(j.launch.Plan, lanes)
+	j.recording = recorder{t, j.launch.Plan.Units, time.Now()}
+	j.recorder = &j.recording
+}
+
+// now is the time on the trace's clock.
+func (r *recorder) now() int64 {
+	if r == nil {
+		return 0
+	}
+	return time.Since(r.start).Nanoseconds()
+}
+
+// item records that item i was computed from begin until now, which it returns.
+func (r *recorder) item(i, lane int, begin int64) (now int64) {
+	if r == nil {
+		return 0
+	}
+	return r.put(&r.trace.Items[i], lane, begin)
+}
+
+// merge records that the splits of a unit, if it has several, were merged from
+// begin until now.
+func (r *recorder) merge(unit, lane int, begin int64) {
+	if r != nil && r.units[unit].Row != plan.Whole {
+		r.put(&r.trace.Merges[unit], lane, begin)
+	}
+}
+
+func (r *recorder) put(s *backend.Span, lane int, begin int64) (now int64) {
+	if s.Lane != backend.NoLane {
+		panic("cpu: the same work was done twice")
+	}
+	now = r.now()
+	*s = backend.Span{Lane: lane, Begin: begin, End: now}
+	return now
+}
+
+// end records that nobody works any more.
+func (r *recorder) end() {
+	if r != nil {
+		r.trace.End = r.now()
+	}
+}

@@ -1,0 +1,19 @@
+//go:build unix
+
+package filemap
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps the first size bytes of f, read-only. Shared, not private: no page is ever copied, and
+// every process that has the model open shares the same ones.
+func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) {
+	data, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("mmap", err)
+	}
+	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
+}

@@ -1,0 +1,144 @@
+package simd
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// randomBlocks is rows of blocks with random codes and moderate scales.
+func randomBlocks(rng *rand.Rand, b Block, n int) []byte {
+	data := make([]byte, n*b.Bytes())
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	for at := 0; at < len(data); at += b.Bytes() {
+		Narrow(data[at:at+2], F16, []float32{float32(rng.NormFloat64())})
+		if b == Q4_1 {
+			Narrow(data[at+2:at+4], F16, []float32{float32(rng.NormFloat64())})
+		}
+	}
+	return data
+}
+
+// eachLevel runs f at every level of this CPU.
+func eachLevel(t *testing.T, f func(t *testing.T)) {
+	for _, level := range Levels() {
+		t.Run(level, func(t *testing.T) {
+			restore, err := SetLevel(level)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer restore()
+			f(t)
+		})
+	}
+}
+
+// TestDotEqualsFloat64: every layout and level, odd and even numbers of blocks and rows, with the data at
+// the end of its memory and nothing written beside y.
+func TestDotEqualsFloat64(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		for b := range Block(NumBlocks) {
+			for _, blocks := range []int{1, 2, 3, 18, 33} {
+				for _, rows := range []int{0, 1, 2, 7} {
+					t.Run(fmt.Sprintf("%v/blocks=%d/rows=%d", b, blocks, rows), func(t *testing.T) {
+						checkDot(t, rng, b, rows, blocks)
+					})
+				}
+			}
+		}
+	})
+}
+
+func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
+	data := randomBlocks(rng, b, rows*blocks)
+	x, row := make([]float32, blocks*BlockElements), make([]float32, blocks*BlockElements)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	const guard = 12345
+	y := make([]float32, rows+1)
+	y[rows] = guard
+	Dot(b)(y[:rows], x, data)
+	for r := range rows {
+		Dequantise(b, row, data[r*blocks*b.Bytes():])
+		want, size := 0.0, 0.0
+		for c, v := range row {
+			want += float64(v) * float64(x[c])
+			size += math.Abs(float64(v) * float64(x[c]))
+		}
+		if !(math.Abs(float64(y[r])-want) <= 1e-6*size) {
+			t.Errorf("row %d is %v, want %v", r, y[r], want)
+		}
+	}
+	if y[rows] != guard {
+		t.Errorf("y was written past its end: %v", y[rows])
+	}
+}
+
+// TestDotPassesNaNOn: a scale that is NaN or infinite spoils its own row alone.
+func TestDotPassesNaNOn(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		for b := range Block(NumBlocks) {
+			const rows, blocks = 3, 5
+			data := randomBlocks(rng, b, rows*blocks)
+			at := (1*blocks + 3) * b.Bytes()
+			data[at], data[at+1] = 0, 0x7e
+			x, y := make([]float32, blocks*BlockElements), make([]float32, rows)
+			for i := range x {
+				x[i] = 1
+			}
+			Dot(b)(y, x, data)
+			for r, v := range y {
+				if (v != v) != (r == 1) {
+					t.Errorf("%v: row %d is %v with a NaN in row 1", b, r, v)
+				}
+			}
+		}
+	})
+}
+
+// TestDotChecksItsData: too little data is a panic, not a read past its end.
+func TestDotChecksItsData(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for b := range Block(NumBlocks) {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%v: 2 rows of one block were found in one block and a part", b)
+					}
+				}()
+				Dot(b)(make([]float32, 2), make([]float32, BlockElements), make([]byte, 2*b.Bytes()-1))
+			}()
+		}
+	})
+}
+
+// BenchmarkDot streams rows of 2048 elements from memory on one goroutine.
+func BenchmarkDot(b *testing.B) {
+	for _, level := range Levels() {
+		for q := range Block(NumBlocks) {
+			b.Run(fmt.Sprintf("impl=%s/type=%v", level, q), func(b *testing.B) {
+				restore, err := SetLevel(level)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer restore()
+				const cols, rows = 2048, 32 << 10
+				data := make([]byte, rows*cols/BlockElements*q.Bytes())
+				for i := range data {
+					data[i] = 1
+				}
+				x, y, dot := make([]float32, cols), make([]float32, rows), Dot(q)
+				b.SetBytes(int64(len(data)))
+				for b.Loop() {
+					dot(y, x, data)
+				}
+			})
+		}
+	}
+}

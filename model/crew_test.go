@@ -1,0 +1,79 @@
+package model
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestCrewDoesEveryTaskOnce: jobs of all sizes one right after the other, and after pauses that let the
+// helpers fall asleep.
+func TestCrewDoesEveryTaskOnce(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		c := newCrew(threads)
+		for round := range 3000 {
+			n := round % 17
+			done := make([]atomic.Int32, n)
+			c.run(n, func(_ *seat, task int) { done[task].Add(1) })
+			for i := range done {
+				if got := done[i].Load(); got != 1 {
+					t.Fatalf("%d threads, round %d: task %d of %d was done %d times", threads, round, i, n, got)
+				}
+			}
+			if round%1000 == 999 {
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		c.close()
+	}
+}
+
+// TestCrewSharesTheWork: a task that waits for another needs someone else to do that, whether the helpers
+// are awake or asleep.
+func TestCrewSharesTheWork(t *testing.T) {
+	c := newCrew(2)
+	defer c.close()
+	for range 20 {
+		var arrived atomic.Int32
+		c.run(2, func(*seat, int) {
+			arrived.Add(1)
+			for deadline := time.Now().Add(10 * time.Second); arrived.Load() < 2; runtime.Gosched() {
+				if time.Now().After(deadline) {
+					t.Error("nobody came for the other task")
+					return
+				}
+			}
+		})
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestCrewSeatsAreApart: two goroutines never share a seat's memory at the same time.
+func TestCrewSeatsAreApart(t *testing.T) {
+	c := newCrew(4)
+	defer c.close()
+	inUse := map[*seat]*atomic.Int32{}
+	for _, s := range c.seats {
+		inUse[s] = new(atomic.Int32)
+	}
+	for range 200 {
+		c.run(16, func(s *seat, _ int) {
+			if inUse[s].Add(1) != 1 {
+				t.Error("a seat is taken twice")
+			}
+			runtime.Gosched()
+			inUse[s].Add(-1)
+		})
+	}
+}
+
+func TestClosedCrewLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	c := newCrew(8)
+	c.run(8, func(*seat, int) {})
+	c.close()
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+}

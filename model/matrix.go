@@ -1,0 +1,207 @@
+package model
+
+import (
+	"unsafe"
+
+	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/simd"
+)
+
+// matrix is a weight as it lies in the file: rows of whole blocks of a type. Its product with x is
+// y[r] = Σ_c row[r][c]·x[c], or, stored by columns, y[c] = Σ_r row[r][c]·x[r].
+type matrix struct {
+	rows, cols int
+	t          gguf.Type
+	data       []byte
+	byColumns  bool // inputs are its rows
+}
+
+// linear is a matrix with a bias.
+type linear struct {
+	matrix
+	bias []float32 // [outputs] or nil
+}
+
+// outputs and inputs are the sizes of y and x.
+func (m *matrix) outputs() int {
+	if m.byColumns {
+		return m.cols
+	}
+	return m.rows
+}
+
+func (m *matrix) inputs() int {
+	if m.byColumns {
+		return m.rows
+	}
+	return m.cols
+}
+
+func (m *matrix) rowBytes() int { return m.t.RowBytes(m.cols) }
+
+// row reads row i into dst [cols].
+func (m *matrix) row(dst []float32, i int) {
+	size := m.rowBytes()
+	m.t.Dequantise(dst[:m.cols], m.data[i*size:(i+1)*size])
+}
+
+// elem is the kernels' name of the matrix's type; plain is false where they have none.
+func (m *matrix) elem() (e simd.Elem, plain bool) {
+	switch m.t {
+	case gguf.F32:
+		return simd.F32, true
+	case gguf.F16:
+		return simd.F16, true
+	case gguf.BF16:
+		return simd.BF16, true
+	}
+	return 0, false
+}
+
+// product is y = x·Wᵀ + bias for n rows of x.
+type product struct {
+	w *linear
+	x []float32 // [n, inputs]
+	y []float32 // [n, outputs]
+}
+
+// spanBytes is about how much of a matrix a task takes: long enough to be worth the taking and for
+// memory to stream, short enough that all are done at about the same time.
+const spanBytes = 64 << 10
+
+// span is how many outputs a task takes: a multiple of 16, so that no two tasks write into one cache
+// line of a row.
+func (w *linear) span() int {
+	perOutput := w.rowBytes()
+	if w.byColumns {
+		perOutput = max(w.rowBytes()*w.rows/w.cols, 1)
+	}
+	return min(max(spanBytes/perOutput&^15, 16), max(w.outputs(), 1))
+}
+
+func (w *linear) numSpans() int { return (w.outputs() + w.span() - 1) / w.span() }
+
+// multiply computes products of n rows each, all spread over the crew together.
+func (c *crew) multiply(n int, products ...product) {
+	tasks := 0
+	for i := range products {
+		tasks += products[i].w.numSpans()
+	}
+	c.run(tasks, func(s *seat, task int) {
+		i := 0
+		for ; task >= products[i].w.numSpans(); i++ {
+			task -= products[i].w.numSpans()
+		}
+		products[i].compute(s, n, task)
+	})
+}
+
+// compute computes one span of the outputs.
+func (p *product) compute(s *seat, n, task int) {
+	span, outputs := p.w.span(), p.w.outputs()
+	lo := task * span
+	hi := min(lo+span, outputs)
+	switch _, plain := p.w.elem(); {
+	case p.w.byColumns:
+		p.byColumns(s, n, lo, hi)
+	case plain:
+		p.inPlace(s, n, lo, hi)
+	case n <= fewRows && s.crew.dots[p.w.t] != nil:
+		p.dots(s, n, lo, hi)
+	default:
+		p.widened(s, n, lo, hi)
+	}
+	if p.w.bias == nil {
+		return
+	}
+	for i := range n {
+		add(p.y[i*outputs+lo:i*outputs+hi], p.w.bias[lo:hi])
+	}
+}
+
+// inPlace multiplies with rows that the kernels read where they lie.
+func (p *product) inPlace(s *seat, n, lo, hi int) {
+	e, _ := p.w.elem()
+	scores, size := s.crew.scores[e], p.w.rowBytes()
+	list := rowList(s.off[0][:], lo, hi, size)
+	for i := 0; lo < hi; i++ {
+		next := rowList(s.off[(i+1)%2][:], lo+len(list), hi, size)
+		scores(p.y[lo:], p.w.rows, p.x, n, p.w.cols, simd.Tile{Data: p.w.data, Off: list}, simd.Ahead{Data: p.w.data, Off: next, Bytes: size})
+		lo, list = lo+len(list), next
+	}
+}
+
+// rowList lists where rows [lo, hi), or as many as a tile has, begin.
+func rowList(off []int, lo, hi, size int) []int {
+	off = off[:max(min(hi-lo, simd.TileKeys), 0)]
+	for i := range off {
+		off[i] = (lo + i) * size
+	}
+	return off
+}
+
+// fewRows is up to how many rows of x a quantised matrix is read once each: beyond, reading it into float32
+// once costs less.
+const fewRows = 4
+
+// dots multiplies with quantised rows that the kernels read where they lie.
+func (p *product) dots(s *seat, n, lo, hi int) {
+	dot, data := s.crew.dots[p.w.t], p.w.data[lo*p.w.rowBytes():hi*p.w.rowBytes()]
+	for i := range n {
+		dot(p.y[i*p.w.rows+lo:i*p.w.rows+hi], row(p.x, i, p.w.cols), data)
+	}
+}
+
+// widenedRows is how many rows are widened at a time: with rows of some thousand elements they stay in
+// the cache until they are used.
+const widenedRows = 16
+
+// widened multiplies with rows that are read into float32 first.
+func (p *product) widened(s *seat, n, lo, hi int) {
+	cols := p.w.cols
+	s.scratch = resize(s.scratch, widenedRows*cols)
+	for ; lo < hi; lo += widenedRows {
+		rows := min(widenedRows, hi-lo)
+		for i := range rows {
+			p.w.row(s.scratch[i*cols:], lo+i)
+		}
+		tile := simd.Tile{Data: bytesOf(s.scratch), Off: rowList(s.off[0][:], 0, rows, 4*cols)}
+		s.crew.scores[simd.F32](p.y[lo:], p.w.rows, p.x, n, cols, tile, simd.Ahead{})
+	}
+}
+
+// byColumns accumulates rows, each times its input, into the outputs [lo, hi).
+func (p *product) byColumns(s *seat, n, lo, hi int) {
+	e, _ := p.w.elem() // the loader lets no other types in
+	accumulate, size, width := s.crew.accumulate[e], p.w.rowBytes(), hi-lo
+	s.columns = resize(s.columns, n*width+n)
+	y, alpha := s.columns[:n*width], s.columns[n*width:]
+	clear(alpha) // the first tile overwrites
+	skip := e.RowBytes(lo)
+	for first := 0; first < p.w.rows; first += simd.TileKeys {
+		list := rowList(s.off[0][:], first, p.w.rows, size)
+		for i := range list {
+			list[i] += skip
+		}
+		accumulate(y, n, width, p.x[first:], p.w.rows, alpha, simd.Tile{Data: p.w.data, Off: list}, simd.Ahead{})
+		for i := range alpha {
+			alpha[i] = 1
+		}
+	}
+	for i := range n {
+		copy(p.y[i*p.w.cols+lo:i*p.w.cols+hi], y[i*width:])
+	}
+}
+
+// resize is s with n elements, of whatever values.
+func resize(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+// bytesOf is the memory of x.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

@@ -1,0 +1,117 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/flashdec/flashdec/gguf"
+)
+
+// Model is a loaded model. Its weights lie in mapped files. It may be used by several runners at once.
+type Model struct {
+	config  Config
+	weights *weights
+	source  *source
+	file    *gguf.File // nil for a folder
+}
+
+// Open loads a Hugging Face folder (config.json with model.safetensors or shards and their index) or a
+// GGUF file. The files must keep their length while the model is open.
+//
+// Errors name the path, and wrap ErrConfig, ErrWeight, or those of tensorfile, gguf and os.
+func Open(path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return openFolder(path)
+	}
+	return openGGUF(path)
+}
+
+func openFolder(dir string) (*Model, error) {
+	cfg, err := readHuggingFace(dir)
+	if err != nil {
+		return nil, err
+	}
+	source, err := folderSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	return (&Model{config: *cfg, source: source}).load(dir, namer{family: cfg.family, prefix: prefixOf(source)})
+}
+
+// prefixOf is what the names of a text model's tensors begin with: models of several modalities put theirs
+// in front.
+func prefixOf(s *source) string {
+	const usual = "model."
+	for _, prefix := range []string{usual, "language_model.model.", "model.language_model."} {
+		if _, ok := s.tensors[prefix+usualNames[embedding].huggingFace]; ok {
+			return prefix
+		}
+	}
+	return usual
+}
+
+func openGGUF(path string) (*Model, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := readGGUF(f)
+	if err != nil {
+		_ = f.Close() // err is the failure to report
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return (&Model{config: *cfg, source: ggufSource(f), file: f}).load(path, namer{family: cfg.family, gguf: true})
+}
+
+// load finds the weights, and closes the model where one is not usable.
+func (m *Model) load(path string, names namer) (*Model, error) {
+	l := &loader{cfg: &m.config, source: m.source, names: names}
+	var err error
+	if m.weights, err = l.load(); err == nil {
+		m.config.divideFrequencies(l.ropeDivisors())
+		if err = l.err; err == nil {
+			err = m.config.validate()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.source.close())
+	}
+	return m, nil
+}
+
+// divideFrequencies applies a file's own rotary factors to layers that see all keys.
+func (c *Config) divideFrequencies(by []float32) {
+	for i, d := range by {
+		c.ropes[full].frequencies[i] /= float64(d)
+	}
+}
+
+// Config describes the model.
+func (m *Model) Config() *Config { return &m.config }
+
+// GGUF is the model's file, for what else it holds, such as a tokenizer; nil for a folder.
+func (m *Model) GGUF() *gguf.File { return m.file }
+
+// WeightBytes is the size of the weights that one token reads: of the embedding one row, unless it is
+// the head too, and of a mixture the experts that a token takes.
+func (m *Model) WeightBytes() int {
+	n := len(m.weights.head.data)
+	for i := range m.weights.layers {
+		l := &m.weights.layers[i]
+		for _, w := range []*linear{&l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down, &l.router} {
+			n += len(w.data)
+		}
+		for _, e := range l.experts[:min(m.config.ExpertsPerToken, len(l.experts))] {
+			n += len(e.gateUp.data) + len(e.gate.data) + len(e.up.data) + len(e.down.data)
+		}
+	}
+	return n
+}
+
+// Close unmaps the files. Runners of the model must not be used afterwards.
+func (m *Model) Close() error { return m.source.close() }

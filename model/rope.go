@@ -1,0 +1,142 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// rope turns pairs of a query's or key's elements by angles that grow with the position.
+type rope struct {
+	frequencies []float64 // [HeadDim/2] radians a position
+	scale       float64   // multiplies what is turned (YaRN), 1 for none
+	adjacent    bool      // pair i is elements 2i and 2i+1, not i and i + HeadDim/2
+}
+
+// ropeConfig is how a file describes rotary positions.
+type ropeConfig struct {
+	Type   string  `json:"rope_type"`
+	Legacy string  `json:"type"` // the same in older files
+	Theta  float64 `json:"rope_theta"`
+	Factor float64 `json:"factor"`
+
+	LowFreqFactor  float64 `json:"low_freq_factor"`
+	HighFreqFactor float64 `json:"high_freq_factor"`
+	Original       int     `json:"original_max_position_embeddings"`
+
+	BetaFast        float64 `json:"beta_fast"`
+	BetaSlow        float64 `json:"beta_slow"`
+	AttentionFactor float64 `json:"attention_factor"`
+	Truncate        *bool   `json:"truncate"`
+	Partial         float64 `json:"partial_rotary_factor"`
+}
+
+// build computes the frequencies for heads of dim elements. It wraps ErrConfig.
+func (c *ropeConfig) build(dim int) (rope, error) {
+	if !(c.Theta > 0) || math.IsInf(c.Theta, 0) {
+		return rope{}, fmt.Errorf("%w: rotary base is %v, want a finite number above 0", ErrConfig, c.Theta)
+	}
+	if c.Partial != 0 && c.Partial != 1 {
+		return rope{}, fmt.Errorf("%w: rotary positions on %v of a head are not supported", ErrConfig, c.Partial)
+	}
+	r := rope{frequencies: make([]float64, dim/2), scale: 1}
+	for i := range r.frequencies {
+		r.frequencies[i] = math.Pow(c.Theta, -float64(2*i)/float64(dim))
+	}
+	t := c.Type
+	if t == "" {
+		t = c.Legacy
+	}
+	if t == "" || t == "default" {
+		return r, nil
+	}
+	if !(c.Factor >= 1) || math.IsInf(c.Factor, 0) {
+		return rope{}, fmt.Errorf("%w: rotary scaling %q has factor %v, want a finite number of at least 1", ErrConfig, t, c.Factor)
+	}
+	switch t {
+	case "linear":
+		for i := range r.frequencies {
+			r.frequencies[i] /= c.Factor
+		}
+		return r, nil
+	case "llama3":
+		return r, c.llama3(&r)
+	case "yarn":
+		return r, c.yarn(&r, dim)
+	}
+	return rope{}, fmt.Errorf("%w: rotary scaling %q is not supported", ErrConfig, t)
+}
+
+// llama3 divides low frequencies by the factor, leaves high ones, and blends between: the border is how
+// often a frequency turns in the original context.
+func (c *ropeConfig) llama3(r *rope) error {
+	low, high := c.LowFreqFactor, c.HighFreqFactor
+	if c.Original < 1 || !(low > 0 && low < high) || math.IsInf(high, 0) {
+		return fmt.Errorf("%w: llama3 rotary scaling has original context %d and frequency factors %v and %v, want at least 1 and 0 < low < high",
+			ErrConfig, c.Original, low, high)
+	}
+	for i, f := range r.frequencies {
+		turns := float64(c.Original) * f / (2 * math.Pi)
+		smooth := min(max((turns-low)/(high-low), 0), 1)
+		r.frequencies[i] = (1-smooth)*f/c.Factor + smooth*f
+	}
+	return nil
+}
+
+// yarn does the same with a ramp over the dimensions, between those whose frequencies turn beta_slow and
+// beta_fast times in the original context, and scales what is turned.
+func (c *ropeConfig) yarn(r *rope, dim int) error {
+	fast, slow := c.BetaFast, c.BetaSlow
+	if fast == 0 {
+		fast = 32
+	}
+	if slow == 0 {
+		slow = 1
+	}
+	if c.Original < 1 || !(slow > 0 && slow <= fast) || math.IsInf(fast, 0) || c.Theta == 1 {
+		return fmt.Errorf("%w: yarn rotary scaling has original context %d, betas %v and %v and base %v, want at least 1, 0 < slow ≤ fast and not 1",
+			ErrConfig, c.Original, slow, fast, c.Theta)
+	}
+	dimension := func(turns float64) float64 {
+		return float64(dim) * math.Log(float64(c.Original)/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
+	}
+	first, last := dimension(fast), dimension(slow)
+	if c.Truncate == nil || *c.Truncate {
+		first, last = math.Floor(first), math.Ceil(last)
+	}
+	first, last = max(first, 0), min(last, float64(dim-1))
+	if first == last {
+		last += 0.001 // a step, as the reference has it
+	}
+	for i, f := range r.frequencies {
+		ramp := min(max((float64(i)-first)/(last-first), 0), 1)
+		r.frequencies[i] = ramp*f/c.Factor + (1-ramp)*f
+	}
+	if r.scale = c.AttentionFactor; r.scale == 0 {
+		r.scale = 0.1*math.Log(c.Factor) + 1
+	}
+	return nil
+}
+
+// angles fills the cosines and sines [HeadDim/2] of a position, times the scale.
+func (r *rope) angles(cos, sin []float32, position int) {
+	for i, f := range r.frequencies {
+		s, c := math.Sincos(float64(position) * f)
+		cos[i], sin[i] = float32(c*r.scale), float32(s*r.scale)
+	}
+}
+
+// turn rotates one head in place.
+func (r *rope) turn(x, cos, sin []float32) {
+	if r.adjacent {
+		for i, c := range cos {
+			s, a, b := sin[i], x[2*i], x[2*i+1]
+			x[2*i], x[2*i+1] = a*c-b*s, b*c+a*s
+		}
+		return
+	}
+	low, high := x[:len(cos)], x[len(cos):2*len(cos)]
+	for i, c := range cos {
+		s, a, b := sin[i], low[i], high[i]
+		low[i], high[i] = a*c-b*s, b*c+a*s
+	}
+}

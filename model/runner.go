@@ -1,0 +1,298 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// Options say how a runner computes. Engine is required; the rest may be zero.
+type Options struct {
+	Engine *flashdec.Engine // computes the attention; the caller closes it
+	// Threads is how many goroutines multiply, the caller of Forward counted. Zero means GOMAXPROCS.
+	Threads int
+	// KeyType and ValueType are what the caches store. The zero value is F32.
+	KeyType, ValueType kv.DType
+	// MaxContext is the most tokens of a sequence. Zero means what the model was made for. Memory is
+	// taken as it is used.
+	MaxContext int
+	// MaxSequences is how many sequences of MaxContext tokens there is room for. Zero means 1. More
+	// sequences may exist, as long as they are shorter.
+	MaxSequences int
+	// BatchTokens is the most tokens of one Forward. Zero means 256.
+	BatchTokens int
+	// PageSize is the slots of a cache's page. Zero means 128.
+	PageSize int
+	// NumSplits forces how many splits each sequence's keys are cut into. Zero lets the plan choose.
+	NumSplits int
+	// Invariant makes attention independent of a batch's other sequences and of the number of threads.
+	Invariant bool
+}
+
+const (
+	defaultBatchTokens = 256
+	defaultPageSize    = 128
+	maxBatchTokens     = 1 << 16
+	maxThreads         = 1 << 12
+	maxSequences       = 1 << 16
+)
+
+// complete puts defaults in and checks the rest. It wraps ErrInput.
+func (o *Options) complete(c *Config) error {
+	if o.Engine == nil {
+		return fmt.Errorf("%w: no engine", ErrInput)
+	}
+	for _, f := range [...]struct {
+		name  string
+		value *int
+		zero  int
+		high  int
+	}{
+		{"number of threads", &o.Threads, runtime.GOMAXPROCS(0), maxThreads},
+		{"context", &o.MaxContext, c.MaxContext, maxContext},
+		{"number of sequences", &o.MaxSequences, 1, maxSequences},
+		{"number of tokens a batch", &o.BatchTokens, defaultBatchTokens, maxBatchTokens},
+		{"page size", &o.PageSize, defaultPageSize, maxContext},
+		{"number of splits", &o.NumSplits, 0, maxContext},
+	} {
+		if *f.value < 0 || *f.value > f.high {
+			return fmt.Errorf("%w: %s is %d, want 1 to %d, or 0 for %d", ErrInput, f.name, *f.value, f.high, f.zero)
+		}
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+	}
+	return nil
+}
+
+// Runner turns tokens into logits: a model, an engine, a cache a layer, and buffers. Its methods may be
+// called from several goroutines, one Forward at a time taking effect.
+type Runner struct {
+	model *Model
+	opt   Options
+	crew  *crew
+
+	mu     sync.Mutex
+	caches []*kv.Cache // one a layer
+	batch  batch
+	stats  Stats
+	closed bool
+}
+
+// Stats say what a runner has done since it was made.
+type Stats struct {
+	Tokens    int
+	Seconds   float64 // in Forward
+	Attention float64 // seconds of these in attention, from planning to the last merge
+}
+
+// NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput, or what
+// making a cache returns.
+func NewRunner(m *Model, opt Options) (*Runner, error) {
+	if err := opt.complete(&m.config); err != nil {
+		return nil, err
+	}
+	r := &Runner{model: m, opt: opt}
+	for _, k := range m.config.layers {
+		cache, err := opt.Engine.NewCache(r.cacheConfig(k))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("model: %w", err), r.closeCaches())
+		}
+		r.caches = append(r.caches, cache)
+	}
+	r.crew = newCrew(opt.Threads)
+	return r, nil
+}
+
+// cacheConfig describes the cache of a layer of some kind. One with a window needs room for the window
+// and for a batch at once, at any place in its pages.
+func (r *Runner) cacheConfig(k kind) kv.Config {
+	c, size := &r.model.config, r.opt.PageSize
+	tokens := r.opt.MaxContext
+	if k == sliding {
+		tokens = min(tokens, c.Window-1+r.opt.BatchTokens+size)
+	}
+	return kv.Config{
+		NumKVHeads: c.NumKVHeads, KeyDim: c.HeadDim, ValueDim: c.HeadDim, KeyType: r.opt.KeyType, ValueType: r.opt.ValueType,
+		PageSize: size, NumPages: (tokens + size - 1) / size * r.opt.MaxSequences,
+	}
+}
+
+// Config describes the model.
+func (r *Runner) Config() *Config { return &r.model.config }
+
+// Options are those in force, defaults put in.
+func (r *Runner) Options() Options { return r.opt }
+
+// Stats are the counts so far.
+func (r *Runner) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// KVBytes is the size of the pages that sequences hold.
+func (r *Runner) KVBytes() int {
+	n := 0
+	for _, c := range r.caches {
+		n += c.Stats().Bytes
+	}
+	return n
+}
+
+// Close stops the runner. Its sequences cannot be used afterwards.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return fmt.Errorf("%w: the runner is closed", ErrInput)
+	}
+	r.closed = true
+	r.crew.close()
+	return r.closeCaches()
+}
+
+func (r *Runner) closeCaches() error {
+	var err error
+	for _, c := range r.caches {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Part is one sequence's share of a Forward.
+type Part struct {
+	Seq *Sequence
+	IDs []int // the tokens that follow those it has
+	// Logits receives those of the last token [VocabSize], or of every token [len(IDs), VocabSize]; nil
+	// for none.
+	Logits []float32
+}
+
+// Forward appends tokens to sequences and computes the logits of what may follow. All parts together are
+// at most [Options.BatchTokens] tokens; a sequence comes in one part only.
+//
+// On an error, and when ctx is done before the end, the sequences are as they were. It wraps ErrInput,
+// ErrContext, ErrNoPages of package kv, or the cause of ctx.
+func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	start := time.Now()
+	if err := r.check(parts); err != nil {
+		return err
+	}
+	b := &r.batch
+	b.begin(r, parts)
+	if b.tokens == 0 {
+		return nil
+	}
+	if err := b.forward(ctx); err != nil {
+		b.rollBack()
+		return err
+	}
+	r.stats.Tokens += b.tokens
+	r.stats.Seconds += time.Since(start).Seconds()
+	return b.commit()
+}
+
+// check wraps ErrInput or ErrContext.
+func (r *Runner) check(parts []Part) error {
+	if r.closed {
+		return fmt.Errorf("%w: the runner is closed", ErrInput)
+	}
+	vocab, total := r.model.config.VocabSize, 0
+	for i, p := range parts {
+		switch {
+		case p.Seq == nil || p.Seq.runner != r:
+			return fmt.Errorf("%w: the sequence of part %d is nil or another runner's", ErrInput, i)
+		case p.Seq.layers == nil:
+			return fmt.Errorf("%w: the sequence of part %d is freed", ErrInput, i)
+		case p.Logits != nil && len(p.Logits) != vocab && len(p.Logits) != len(p.IDs)*vocab:
+			return fmt.Errorf("%w: part %d has room for %d logits, want %d or %d times as many", ErrInput, i, len(p.Logits), vocab, len(p.IDs))
+		case p.Logits != nil && len(p.IDs) == 0:
+			return fmt.Errorf("%w: part %d wants logits, but has no token", ErrInput, i)
+		case len(p.IDs) > r.opt.MaxContext-p.Seq.n:
+			return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, p.Seq.n, len(p.IDs), r.opt.MaxContext)
+		}
+		for _, q := range parts[:i] {
+			if q.Seq == p.Seq {
+				return fmt.Errorf("%w: part %d has the sequence of another", ErrInput, i)
+			}
+		}
+		for _, id := range p.IDs {
+			if id < 0 || id >= vocab {
+				return fmt.Errorf("%w: token %d, want 0 to %d", ErrInput, id, vocab-1)
+			}
+		}
+		total += len(p.IDs)
+	}
+	if total > r.opt.BatchTokens {
+		return fmt.Errorf("%w: %d tokens at once, want at most %d", ErrInput, total, r.opt.BatchTokens)
+	}
+	return nil
+}
+
+// Sequence is the tokens that a runner has seen of one text, as their keys and values.
+type Sequence struct {
+	runner *Runner
+	layers []*kv.Sequence // nil when freed
+	n      int            // tokens, forgotten ones counted
+}
+
+// NewSequence returns an empty sequence.
+func (r *Runner) NewSequence() *Sequence {
+	s := &Sequence{runner: r, layers: make([]*kv.Sequence, len(r.caches))}
+	for i, c := range r.caches {
+		s.layers[i] = c.NewSequence()
+	}
+	return s
+}
+
+// Len is the number of tokens.
+func (s *Sequence) Len() int {
+	s.runner.mu.Lock()
+	defer s.runner.mu.Unlock()
+	return s.n
+}
+
+// Free gives the sequence's pages back. It cannot be used any more. It wraps ErrInput when it is freed
+// already.
+func (s *Sequence) Free() error {
+	s.runner.mu.Lock()
+	defer s.runner.mu.Unlock()
+	if s.layers == nil {
+		return fmt.Errorf("%w: the sequence is freed", ErrInput)
+	}
+	var err error
+	for _, l := range s.layers {
+		err = errors.Join(err, l.Free())
+	}
+	s.layers = nil
+	return err
+}
+
+// Feed appends any number of tokens, a batch at a time, and writes the logits of the last to logits
+// [VocabSize], nil for none. progress, unless nil, is told after each batch how many tokens are done. When
+// it fails, the batches before are in the sequence. Errors are those of [Runner.Forward].
+func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progress func(done int)) error {
+	for done := 0; done < len(ids); {
+		n := min(s.runner.opt.BatchTokens, len(ids)-done)
+		part := Part{Seq: s, IDs: ids[done : done+n]}
+		if done += n; done == len(ids) {
+			part.Logits = logits
+		}
+		if err := s.runner.Forward(ctx, part); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(done)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/model"
+)
+
+// TestSlidingLayersKeepTheirWindow: the cache of a model whose layers all slide does not grow with the text,
+// and what is forgotten changes no logit.
+func TestSlidingLayersKeepTheirWindow(t *testing.T) {
+	m := openModel(t, "testdata/golden/gemma3") // window 16, 3 layers
+	const page, batch, tokens = 4, 8, 400
+	r := newRunner(t, m, model.Options{PageSize: page, BatchTokens: batch})
+	whole := newRunner(t, m, model.Options{PageSize: 512, BatchTokens: batch}) // one page, which cannot be dropped
+	if m.Config().NumSliding() != m.Config().NumLayers() {
+		t.Fatal("the model has layers that see everything")
+	}
+	perToken := 2 * m.Config().NumLayers() * m.Config().NumKVHeads * m.Config().HeadDim * 4
+	window := m.Config().Window - 1 + page // what may be left after a Forward
+	seq, other := r.NewSequence(), whole.NewSequence()
+	ids := make([]int, batch)
+	for n := 0; n < tokens; n += batch {
+		for i := range ids {
+			ids[i] = (n*7 + i*31) % m.Config().VocabSize
+		}
+		got, want := feed(t, seq, r, ids, batch), feed(t, other, whole, ids, batch)
+		for i := range got {
+			if d := got[i] - want[i]; d > 1e-4 || d < -1e-4 {
+				t.Fatalf("after %d tokens logit %d is %v, want %v", n, i, got[i], want[i])
+			}
+		}
+		if bytes := r.KVBytes(); bytes > window*perToken {
+			t.Fatalf("after %d tokens %d bytes of keys and values are kept, want at most %d", n+batch, bytes, window*perToken)
+		}
+	}
+	if seq.Len() != tokens {
+		t.Errorf("the sequence has %d tokens, want %d", seq.Len(), tokens)
+	}
+}
+
+// TestSequencesTogetherEqualAlone: what a batch computes for a sequence is what it computes for it alone.
+func TestSequencesTogetherEqualAlone(t *testing.T) {
+	for _, g := range goldens(t) {
+		t.Run(g.name(), func(t *testing.T) {
+			r := newRunner(t, openModel(t, g.dir), model.Options{MaxSequences: 3, Invariant: true})
+			vocab := r.Config().VocabSize
+			texts := [][]int{g.ids[:9], g.ids[3:], {5}}
+			var parts []model.Part
+			for _, ids := range texts {
+				parts = append(parts, model.Part{Seq: r.NewSequence(), IDs: ids, Logits: make([]float32, len(ids)*vocab)})
+			}
+			parts = append(parts, model.Part{Seq: r.NewSequence()})
+			if err := r.Forward(context.Background(), parts...); err != nil {
+				t.Fatal(err)
+			}
+			for i, ids := range texts {
+				alone := r.NewSequence()
+				want := feed(t, alone, r, ids, len(ids))
+				if !slices.Equal(parts[i].Logits, want) {
+					t.Errorf("sequence %d of the batch has other logits than alone", i)
+				}
+				last := make([]float32, vocab)
+				again := r.NewSequence()
+				if err := again.Feed(context.Background(), ids, last, nil); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(last, want[len(want)-vocab:]) {
+					t.Errorf("the last logits of sequence %d are not the last of all", i)
+				}
+				if err := errors.Join(alone.Free(), again.Free()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestFailedForwardLeavesSequences: cancelled, or out of pages in the middle of the layers, a sequence goes on
+// as if nothing had happened.
+func TestFailedForwardLeavesSequences(t *testing.T) {
+	for _, dir := range []string{"testdata/golden/gemma2", "testdata/golden/llama3_rope"} {
+		r := newRunner(t, openModel(t, dir), model.Options{PageSize: 4, MaxContext: 40})
+		seq, fresh := r.NewSequence(), r.NewSequence()
+		feed(t, seq, r, []int{1, 2, 3, 4, 5, 6}, 6)
+		bytes := r.KVBytes()
+		cancelled, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := r.Forward(cancelled, model.Part{Seq: seq, IDs: []int{7, 8}}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%s: error %v, want %v", dir, err, context.Canceled)
+		}
+		big := r.NewSequence()
+		feed(t, big, r, make([]int, 32), 32)
+		if err := r.Forward(context.Background(), model.Part{Seq: seq, IDs: []int{7, 8, 9, 10}}); !errors.Is(err, kv.ErrNoPages) {
+			t.Fatalf("%s: error %v, want %v", dir, err, kv.ErrNoPages)
+		}
+		if err := big.Free(); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.KVBytes(); got != bytes {
+			t.Errorf("%s: %d bytes of keys and values, want %d as before", dir, got, bytes)
+		}
+		if seq.Len() != 6 {
+			t.Errorf("%s: the sequence has %d tokens, want 6", dir, seq.Len())
+		}
+		got := feed(t, seq, r, []int{7, 8, 9}, 3)
+		want := feed(t, fresh, r, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, 9)[6*r.Config().VocabSize:]
+		for i := range got {
+			if d := got[i] - want[i]; d > 1e-5 || d < -1e-5 {
+				t.Fatalf("%s: logit %d is %v, want %v", dir, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestCallersMistakes are errors, never a panic.
+func TestCallersMistakes(t *testing.T) {
+	m := openModel(t, smallest)
+	r, other := newRunner(t, m, model.Options{MaxContext: 8, BatchTokens: 4}), newRunner(t, m, model.Options{})
+	seq, freed := r.NewSequence(), r.NewSequence()
+	if err := freed.Free(); err != nil {
+		t.Fatal(err)
+	}
+	feed(t, seq, r, []int{1, 2, 3, 4, 5}, 4)
+	_, noEngine := model.NewRunner(m, model.Options{})
+	_, threads := model.NewRunner(m, model.Options{Engine: r.Options().Engine, Threads: -1})
+	_, pages := model.NewRunner(m, model.Options{Engine: r.Options().Engine, PageSize: 1, MaxSequences: 1 << 16, MaxContext: 1 << 20})
+	forward := func(parts ...model.Part) error { return r.Forward(context.Background(), parts...) }
+	for name, c := range map[string]struct{ err, kind error }{
+		"no engine":          {noEngine, model.ErrInput},
+		"negative threads":   {threads, model.ErrInput},
+		"no sequence":        {forward(model.Part{IDs: []int{1}}), model.ErrInput},
+		"another runner's":   {forward(model.Part{Seq: other.NewSequence(), IDs: []int{1}}), model.ErrInput},
+		"freed":              {forward(model.Part{Seq: freed, IDs: []int{1}}), model.ErrInput},
+		"freed twice":        {freed.Free(), model.ErrInput},
+		"negative token":     {forward(model.Part{Seq: seq, IDs: []int{-1}}), model.ErrInput},
+		"token too high":     {forward(model.Part{Seq: seq, IDs: []int{384}}), model.ErrInput},
+		"room for 3 logits":  {forward(model.Part{Seq: seq, IDs: []int{1}, Logits: make([]float32, 3)}), model.ErrInput},
+		"logits of no token": {forward(model.Part{Seq: seq, Logits: make([]float32, 384)}), model.ErrInput},
+		"twice":              {forward(model.Part{Seq: seq, IDs: []int{1}}, model.Part{Seq: seq, IDs: []int{1}}), model.ErrInput},
+		"batch too large":    {forward(model.Part{Seq: r.NewSequence(), IDs: make([]int, 5)}), model.ErrInput},
+		"context full":       {forward(model.Part{Seq: seq, IDs: make([]int, 4)}), model.ErrContext},
+		"a petabyte":         {pages, nil},
+	} {
+		if c.err == nil || c.kind != nil && !errors.Is(c.err, c.kind) {
+			t.Errorf("%s: error %v, want %v", name, c.err, c.kind)
+		}
+	}
+	if err := forward(model.Part{Seq: seq}, model.Part{Seq: r.NewSequence()}); err != nil {
+		t.Errorf("no tokens: %v", err)
+	}
+	if seq.Len() != 5 {
+		t.Errorf("the sequence has %d tokens, want 5", seq.Len())
+	}
+}
+
+// TestFeedTellsItsProgress: batches are counted, and a long text arrives whole.
+func TestFeedTellsItsProgress(t *testing.T) {
+	r := newRunner(t, openModel(t, smallest), model.Options{BatchTokens: 4})
+	var done []int
+	seq := r.NewSequence()
+	if err := seq.Feed(context.Background(), make([]int, 10), nil, func(n int) { done = append(done, n) }); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(done, []int{4, 8, 10}) || seq.Len() != 10 {
+		t.Errorf("progress %v and %d tokens, want [4 8 10] and 10", done, seq.Len())
+	}
+	if s := r.Stats(); s.Tokens != 10 || !(s.Attention > 0 && s.Attention < s.Seconds) {
+		t.Errorf("stats %+v of 10 tokens", s)
+	}
+}
