@@ -40,8 +40,9 @@ var mayImport = map[string][]string{
 	"internal/tune":       {"", "kv", "plan", "backend", "internal/bench", "internal/cpu", "internal/whole"},
 	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
-	"bench/table":         {"internal/bench"},
-	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
+	"internal/chart":      {"internal/bench"},
+	"bench/table":         {"internal/bench", "internal/chart", "internal/whole"},
+	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of
@@ -51,7 +52,7 @@ var onlyIn = map[string]string{
 	"github.com/mmcloughlin/avo":     "", // the generator's own module, not this one
 	"github.com/alecthomas/kong":     "cmd/flashdec",
 	"github.com/jedib0t/go-pretty":   "cmd/flashdec",
-	"gonum.org/v1/plot":              "cmd/flashdec",
+	"gonum.org/v1/plot":              "internal/chart",
 	"github.com/schollz/progressbar": "cmd/flashdec",
 	"github.com/dlclark/regexp2":     "token",
 }

@@ -2,10 +2,12 @@
 // flashdec bench --json:
 //
 //	go run ./bench/table [-suite NAME] [-json] bench/results/cpu-….jsonl…
+//	go run ./bench/table -docs
 //
 // A table a suite and device has what each way reached, losses included; a last
 // one the ratios that the rows hold. With -json, the ratios alone are printed,
-// one JSON object a line.
+// one JSON object a line. With -docs, docs/results.md and its pictures are made from
+// everything in bench/results; run it in the repository's root.
 package main
 
 import (
@@ -21,8 +23,13 @@ import (
 func main() {
 	suite := flag.String("suite", "", "print this suite alone")
 	ratios := flag.Bool("json", false, "print the ratios alone, as JSON")
+	docs := flag.Bool("docs", false, "make docs/results.md and docs/plots from bench/results")
 	flag.Parse()
-	if err := run(os.Stdout, flag.Args(), *suite, *ratios); err != nil {
+	work := func() error { return run(os.Stdout, flag.Args(), *suite, *ratios) }
+	if *docs {
+		work = func() error { return writeDocs(".") }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
 		os.Exit(1)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/chart"
 )
 
 // key is a line of a table.
@@ -47,7 +48,7 @@ func suiteTable(rows []bench.Row) string {
 	line(text, rule(4+len(impls)))
 	for _, k := range lines {
 		first := cells[k][impls[0]]
-		words := []string{k.name, fmt.Sprint(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9)}
+		words := []string{chart.Label(first), threads(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9)}
 		for _, impl := range impls {
 			words = append(words, cell(cells[k], impl))
 		}
@@ -57,11 +58,21 @@ func suiteTable(rows []bench.Row) string {
 	return text.String()
 }
 
+// threads is a number of threads; GPUs have none.
+func threads(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return fmt.Sprint(n)
+}
+
 func cell(ways map[string]bench.Row, impl string) string {
 	r, measured := ways[impl]
 	switch {
 	case !measured:
 		return "–"
+	case r.Ceiling == 0: // not known beside this way
+		return fmt.Sprintf("%.1f", r.Rate/1e9)
 	case r.Share < 0.095:
 		return fmt.Sprintf("%.2f (%.1f%%)", r.Rate/1e9, 100*r.Share)
 	}

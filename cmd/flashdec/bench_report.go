@@ -105,6 +105,16 @@ func (r *benchReport) table() {
 	}
 }
 
+func names(rows []bench.Row, name func(bench.Row) string) []string {
+	var all []string
+	for _, r := range rows {
+		if n := name(r); !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // calm is how far the rounds of a bare read lie apart on a machine that does
 // nothing else.
 const calm = 0.15
