@@ -124,8 +124,10 @@ func TestOddRowsDraw(t *testing.T) {
 		"no bytes": func(r *bench.Row) { r.KVBytes = 0 }, "no length": func(r *bench.Row) { r.Len = 0 }, "one length": func(r *bench.Row) { r.Len = 4096 },
 	} {
 		odd := slices.Clone(all)
-		for i := range odd[1:] {
-			spoil(&odd[i+1])
+		for i := range odd {
+			if i > 0 || name == "one length" {
+				spoil(&odd[i])
+			}
 		}
 		if picture := svg(t, odd); strings.Contains(picture, "NaN") || strings.Contains(picture, "Inf") {
 			t.Errorf("%s: the picture has places that are no numbers", name)
@@ -155,7 +157,8 @@ func TestPNG(t *testing.T) {
 
 func TestSamePictureTwice(t *testing.T) {
 	for _, suite := range []string{"lengths", "types"} {
-		if svg(t, rows(suite)) != svg(t, rows(suite)) {
+		first := svg(t, rows(suite))
+		if second := svg(t, rows(suite)); first != second {
 			t.Errorf("%s: two pictures of the same rows differ", suite)
 		}
 	}
