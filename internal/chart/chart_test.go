@@ -121,7 +121,7 @@ func TestShortenedStepsAreNoTimes(t *testing.T) {
 func TestOddRowsDraw(t *testing.T) {
 	all := rows("lengths")
 	for name, spoil := range map[string]func(r *bench.Row){
-		"no bytes": func(r *bench.Row) { r.KVBytes = 0 }, "no length": func(r *bench.Row) { r.Len = 0 }, "one length": func(r *bench.Row) { r.Len = 4096 },
+		"no bytes": func(r *bench.Row) { r.KVBytes = 0 }, "no length": func(r *bench.Row) { r.Len = 0 }, "one length": func(r *bench.Row) { r.Len = 1 },
 	} {
 		odd := slices.Clone(all)
 		for i := range odd {
