@@ -62,16 +62,23 @@ func (s *scratch) ids(dst []int) []int {
 
 func (m *bpe) bytes(piece string, s *scratch) error {
 	for i := range len(piece) {
-		id := m.atoms.bytes[piece[i]]
-		if id == none {
-			if id = m.atoms.unknown; id == none {
-				return fmt.Errorf("%w: byte 0x%02X", ErrUnknown, piece[i])
-			}
+		if id := m.atoms.bytes[piece[i]]; id != none {
+			s.append(i, i+1, id)
+			continue
 		}
-		s.append(i, i+1, id)
+		if !m.atoms.byteFallback(replacement) {
+			return fmt.Errorf("%w: byte 0x%02X", ErrUnknown, piece[i])
+		}
+		for j := range len(replacement) {
+			s.append(i, i+1, m.atoms.bytes[replacement[j]])
+		}
 	}
 	return nil
 }
+
+// replacement is what stands for a byte that a byte-level vocabulary lacks.
+// Some lack those of control characters, and those that UTF-8 does not use.
+const replacement = string(utf8.RuneError)
 
 func (m *bpe) characters(piece string, s *scratch) error {
 	for i := 0; i < len(piece); {

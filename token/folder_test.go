@@ -9,7 +9,7 @@ import (
 )
 
 const folderTokenizer = `{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
-	"added_tokens": [{"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "</s>", "special": true},
+	"added_tokens": [{"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "<e>", "special": true},
 	{"id": 4, "content": "<|im_end|>", "special": true}]}`
 
 func folder(files map[string]string) fs.FS {
@@ -30,7 +30,7 @@ func TestFolder(t *testing.T) {
 	}{
 		"tokenizer.json alone": {nil, []int{0, 1}, -1, []int{4}, ""},
 		"special tokens": {
-			map[string]string{"tokenizer_config.json": `{"bos_token": "<s>", "eos_token": {"content": "</s>"}, "add_bos_token": true, "chat_template": "T"}`},
+			map[string]string{"tokenizer_config.json": `{"bos_token": "<s>", "eos_token": {"content": "<e>"}, "add_bos_token": true, "chat_template": "T"}`},
 			[]int{2, 0, 1},
 			2,
 			[]int{4, 3},

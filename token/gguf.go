@@ -62,6 +62,7 @@ func (f *ggufFile) vocabulary() vocabulary {
 		}
 		v.kinds[id] = k
 	}
+	v.secureEnds()
 	return v
 }
 
@@ -224,12 +225,9 @@ func (t *Tokenizer) addEnd(id int) {
 // addKnownEnds adds the special tokens that are known to end a turn or a text.
 // In harmony <|end|> ends a message, after which the turn may go on.
 func (t *Tokenizer) addKnownEnds() {
-	names := []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>"}
-	if _, harmony := t.ids["<|return|>"]; !harmony {
-		names = append(names, "<|end|>")
-	}
-	for _, name := range names {
-		if id, ok := t.ids[name]; ok && t.control[id] {
+	_, harmony := t.ids["<|return|>"]
+	for _, name := range knownEnds {
+		if id, ok := t.ids[name]; ok && t.control[id] && !(harmony && name == "<|end|>") {
 			t.addEnd(int(id))
 		}
 	}

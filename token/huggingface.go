@@ -169,6 +169,7 @@ func (f *hfTokenizer) vocabulary(ids map[string]int64, byteFallback bool) (vocab
 		}
 		v.rules[int32(a.ID)] = added{left: a.LStrip, right: a.RStrip, wholeWord: a.SingleWord}
 	}
+	v.secureEnds()
 	return v, nil
 }
 

@@ -53,7 +53,8 @@ type Tokenizer struct {
 // Encode returns the ids of text. No special token is added, and none is read:
 // text that spells one, <|im_end|> for instance, is taken as characters. Where
 // the model works on bytes, or falls back on them, bytes that are no UTF-8 are
-// encoded as they are; elsewhere they are unknown characters.
+// encoded as they are; elsewhere they are unknown characters. A byte for which a
+// model on bytes has no token is encoded as U+FFFD.
 func (t *Tokenizer) Encode(text string) ([]int, error) { return t.encode(text, false, "") }
 
 // EncodeSpecial is Encode, but reads special tokens where text spells them.

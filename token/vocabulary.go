@@ -3,6 +3,7 @@ package token
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Bounds of what is read. Real vocabularies have some 300,000 tokens of at
@@ -69,9 +70,9 @@ func (v vocabulary) tokenizer(decode func(id int) string) (*Tokenizer, error) {
 		}
 		t.control[id] = k == controlKind
 		t.pieces[id] = decode(id)
-		if (k == controlKind || k == userDefined) && name != "" {
+		if (k == controlKind || k == userDefined || k == unknownKind) && name != "" {
 			rule := v.rules[int32(id)]
-			rule.special = k == controlKind
+			rule.special = k != userDefined
 			words, rules[int32(id)] = append(words, word{name, int32(id)}), rule
 		}
 	}
@@ -118,6 +119,22 @@ func (a *atoms) byteTokens(v vocabulary) {
 	for id, name := range v.names {
 		if b, ok := byteToken(name); ok && v.kinds[id] != unused && a.bytes[b] == none {
 			a.bytes[b] = int32(id)
+		}
+	}
+}
+
+// knownEnds are the names of tokens that end a turn or a text.
+var knownEnds = []string{
+	"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+	"<|return|>", "<|call|>", "<|end|>", "</s>", "<eos>",
+}
+
+// secureEnds makes added tokens that are known to end a turn special, whatever
+// the file says of them: some say that text may spell them.
+func (v vocabulary) secureEnds() {
+	for id, name := range v.names {
+		if v.kinds[id] == userDefined && slices.Contains(knownEnds, name) {
+			v.kinds[id] = controlKind
 		}
 	}
 }
