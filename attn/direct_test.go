@@ -283,6 +283,7 @@ func TestDirectRefuses(t *testing.T) {
 		{attn.Shape{NumHeads: 1, NumKVHeads: 1, KeyDim: 1 << 21, ValueDim: 1}, attn.Options{}, 1, attn.ErrShape, "key dim is 2097152"},
 		{gqa, attn.Options{}, 7, attn.ErrShape, "q has 7 elements"},
 		{gqa, attn.Options{Scale: nan}, 8, attn.ErrOption, "scale is NaN"},
+		{gqa, attn.Options{Scale: -1e39}, 8, attn.ErrOption, "that float32 can hold"},
 		{gqa, attn.Options{Softcap: -1}, 8, attn.ErrOption, "softcap is -1"},
 		{gqa, attn.Options{Window: -1}, 8, attn.ErrOption, "window is -1"},
 		{gqa, attn.Options{Slopes: []float32{1}}, 8, attn.ErrShape, "1 ALiBi slopes, want 4"},

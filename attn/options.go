@@ -146,8 +146,8 @@ func (o *Options) Validate(shape Shape) error {
 	if o == nil {
 		return fmt.Errorf("%w: the options are nil", ErrOption)
 	}
-	if math.IsNaN(o.Scale) || math.IsInf(o.Scale, 0) {
-		return fmt.Errorf("%w: scale is %v, want a finite number", ErrOption, o.Scale)
+	if !(math.Abs(o.Scale) <= math.MaxFloat32) { // NaN is not
+		return fmt.Errorf("%w: scale is %v, want a finite number that float32 can hold", ErrOption, o.Scale)
 	}
 	if math.IsNaN(o.Softcap) || math.IsInf(o.Softcap, 0) || o.Softcap < 0 {
 		return fmt.Errorf("%w: softcap is %v, want a finite number above 0, or 0 for none", ErrOption, o.Softcap)

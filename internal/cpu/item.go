@@ -47,7 +47,7 @@ type worker struct {
 	l        []float32 // [rows]
 	alpha    []float32 // [rows]
 	o        []float32 // [rows, ValueDim] numerators, in units
-	unit     float32   // see lift
+	unit     float32   // see lift and lower
 	tiles    [2]tile   // this tile, and the next
 	visible  tile      // keys of this tile that a mask leaves
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
@@ -117,13 +117,27 @@ func (w *worker) sees(i int) (lo, hi int) {
 
 func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
 
-// chunk computes the state of the keys [lo, hi), at most chunkKeys.
+// chunk computes the states of the keys [lo, hi), at most chunkKeys. A sum that
+// overflows, which only values above 8e34 or so can bring about, is taken again
+// in a smaller unit.
 func (w *worker) chunk(lo, hi int) bool {
+	w.outermost(lo, hi)
+	if !w.sum(lo, hi, w.firstUnit()) {
+		return false
+	}
+	if w.overflowed() && !w.sum(lo, hi, lower) {
+		return false
+	}
+	w.endChunk()
+	return true
+}
+
+// sum takes the keys [lo, hi) into m, l and o, which begins in a unit.
+func (w *worker) sum(lo, hi int, unit float32) bool {
 	for r := range w.rows {
 		w.m[r], w.l[r] = float32(negInf), 0
 	}
-	w.score.lo, w.score.hi = lo, hi
-	w.unit = w.firstUnit()
+	w.unit = unit
 	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
 	for lo < hi {
 		if w.job.cancelled() {
@@ -135,7 +149,6 @@ func (w *worker) chunk(lo, hi int) bool {
 		w.tiles[0], w.tiles[1] = w.tiles[1], w.tiles[0]
 		lo = next
 	}
-	w.endChunk()
 	return true
 }
 

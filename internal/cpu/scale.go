@@ -24,7 +24,7 @@ func (w *worker) scaledQueries(dst, q []float32) {
 	}
 	for i, x := range q {
 		shared := k.Scales.Shared(w.item.Head, i%k.Dim, k.Dim)
-		dst[i] = float32(float64(x) * float64(w.score.scale) * float64(shared))
+		dst[i] = float32(float64(x) * w.score.scale * float64(shared))
 	}
 }
 
@@ -47,10 +47,16 @@ func scaleScores(s []float32, rows int, scales []float32) {
 	}
 }
 
-// scaleWeights multiplies rows of weights with the scales of their values, if
-// any, and with unit. A hidden key's weight, −0, stays what it is, and no other
-// becomes −0.
-func scaleWeights(p []float32, rows int, scales []float32, unit float32) {
+// scaleWeights multiplies the weights of keys with the scales of their values, if
+// they have any, and with unit. A hidden key's weight, −0, stays what it is, and
+// no other becomes −0.
+func scaleWeights(p []float32, rows, keys int, scales []float32, unit float32) {
+	if len(scales) == 0 && unit != 1 { // a weight that was not −0 does not become so
+		for r := range rows {
+			multiply(p[r*simd.TileKeys:][:keys], unit)
+		}
+		return
+	}
 	for r := range rows {
 		row := p[r*simd.TileKeys:][:len(scales)]
 		for j, x := range scales {
@@ -70,7 +76,29 @@ func scaleWeights(p []float32, rows int, scales []float32, unit float32) {
 const (
 	lift      = 0x1p96
 	liftBelow = 0x1p-32 // lifted, codes times scales are below 2⁸⁰, so a sum does not overflow
+
+	// lower is the unit of a chunk whose sum has overflowed: its weights sum to at
+	// most chunkKeys = 2¹², so in units of 2¹³ no sum of finite values does, rounded
+	// up as it may be. What is lost among the subnormals is nothing beside such values.
+	lower = 0x1p-13
 )
+
+// overflowed reports a sum that is not finite though its weights are. Values that
+// are not finite bring that about, too: then a smaller unit changes nothing.
+func (w *worker) overflowed() bool {
+	dim := w.chunks.dim
+	for r := range w.rows {
+		if w.l[r] == 0 || w.l[r]-w.l[r] != 0 {
+			continue // no key, or NaN
+		}
+		for _, x := range w.o[r*dim:][:dim] {
+			if x-x != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // firstUnit is the unit in which a chunk's sums begin.
 func (w *worker) firstUnit() float32 {
@@ -82,7 +110,7 @@ func (w *worker) firstUnit() float32 {
 
 // comeDown ends the lift if a scale of the tile's values wants it.
 func (w *worker) comeDown(scales []float32) {
-	if w.unit == 1 {
+	if w.unit != lift {
 		return
 	}
 	for _, x := range scales {

@@ -7,22 +7,23 @@ import (
 )
 
 // scorer turns q·k into scores, in the order scale, softcap, bias. The scale is
-// already in q: q·scale rounds each element once, as the product with k does.
+// already in q: q·scale, a product in float64, rounds each element once, as the
+// product with k does.
 type scorer struct {
-	scale   float32
+	scale   float64
 	softcap float64
 	slopes  []float32 // [group] ALiBi; nil is none
-	// lo and hi are the running chunk's keys. Biases are relative to the one of
-	// them that has the largest bias: adding a constant to all scores of a chunk
-	// only shifts its m, so the scores that matter stay near zero, where a float32
-	// is fine, however far the keys are from the query. shift puts the rest back
-	// in float64.
-	lo, hi int
+	// first and last are, for each query of the tile, the outermost keys of the
+	// running chunk that it sees. Biases are relative to the one of them that has
+	// the larger bias: adding a constant to all scores of a chunk only shifts its m,
+	// so the scores that matter stay near zero, where a float32 is fine, however far
+	// the keys are from the query. shift puts the rest back in float64.
+	first, last [queryTile]int
 }
 
 // begin takes up the rules for the query heads of a KV head.
 func (c *scorer) begin(opt *attn.Options, shape attn.Shape, head int) {
-	c.scale = float32(opt.ScaleFor(shape.KeyDim))
+	c.scale = opt.ScaleFor(shape.KeyDim)
 	c.softcap = opt.Softcap
 	c.slopes = nil
 	if opt.Slopes != nil {
@@ -31,10 +32,10 @@ func (c *scorer) begin(opt *attn.Options, shape attn.Shape, head int) {
 	}
 }
 
-// scaled is dst = q·scale.
+// scaled is dst = q·scale, rounded once.
 func (c *scorer) scaled(dst, q []float32) {
 	for i, x := range q {
-		dst[i] = x * c.scale
+		dst[i] = float32(float64(x) * c.scale)
 	}
 }
 
@@ -67,9 +68,10 @@ func (c *scorer) shift(r, position int) float64 {
 
 // slope is row r's, with the key position that its biases are relative to.
 func (c *scorer) slope(r int) (slope float32, reference int) {
-	slope = c.slopes[r%len(c.slopes)]
+	group := len(c.slopes)
+	slope = c.slopes[r%group]
 	if slope < 0 {
-		return slope, c.lo
+		return slope, c.first[r/group]
 	}
-	return slope, c.hi - 1
+	return slope, c.last[r/group]
 }

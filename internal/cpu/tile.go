@@ -24,6 +24,31 @@ func (w *worker) tile(lo, hi int) {
 	}
 }
 
+// outermost finds the first and the last key of [lo, hi) that each query of the
+// tile sees: biases are relative to them.
+func (w *worker) outermost(lo, hi int) {
+	if w.score.slopes == nil {
+		return
+	}
+	mask := w.job.launch.Options.Mask
+	for i := range w.rows / w.group() {
+		from, to := w.within(i, lo, hi)
+		if mask != nil {
+			length := w.job.launch.Plan.Config.Seqs[w.item.Seq].Len
+			first, visible := mask.Row(w.item.Seq, w.query+i, length, from, to)
+			for to > first && visible[to-1-first] == 0 {
+				to--
+			}
+			if first == from { // else keys before the mask's are all seen
+				for from < to && visible[from-first] == 0 {
+					from++
+				}
+			}
+		}
+		w.score.first[i], w.score.last[i] = from, to-1
+	}
+}
+
 // within is the range of the keys [lo, hi) that query i sees, a mask aside.
 func (w *worker) within(i, lo, hi int) (from, to int) {
 	from, to = w.sees(i)
@@ -75,7 +100,7 @@ func (w *worker) attend(first, rows int, t tile) {
 	}
 	alpha := w.alpha[:rows]
 	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), w.m[first:], w.l[first:], alpha)
-	scaleWeights(s, rows, t.vScale, w.unit)
+	scaleWeights(s, rows, len(t.k), t.vScale, w.unit)
 	o := w.o[first*shape.ValueDim:]
 	if hidden { // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(w.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, nextK)
