@@ -1,0 +1,74 @@
+package flashdec_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fences are the fenced blocks of a page: those marked go, and those marked nothing.
+var fences = regexp.MustCompile("(?ms)^```(go)?\n(.*?)^```$")
+
+// runIn runs a program inside the module, so that it finds the package.
+func runIn(t *testing.T, program string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(".", ".program")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "run", "./"+dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("the program ends with %v", err)
+	}
+	return string(out)
+}
+
+// TestEmbeddingProgram puts the pieces of docs/embedding.md together, runs them, and
+// compares what they print with what stands under them.
+func TestEmbeddingProgram(t *testing.T) {
+	page, err := os.ReadFile("docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var program, says strings.Builder
+	for _, block := range fences.FindAllStringSubmatch(string(page), -1) {
+		if block[1] == "go" {
+			program.WriteString(block[2] + "\n")
+		} else {
+			says.WriteString(block[2])
+		}
+	}
+	if got := runIn(t, program.String()); got != says.String() {
+		t.Errorf("the program prints\n%s, the page says\n%s", got, says.String())
+	}
+}
+
+// TestDocsLinks: what the documents point to is there, files and headings.
+func TestDocsLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "README.md", "bench/results/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			if found[1] == "" || strings.Contains(found[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
+				t.Errorf("%s points to %s, which is not there", page, found[1])
+			}
+		}
+	}
+}
