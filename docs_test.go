@@ -1,6 +1,7 @@
 package flashdec_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,44 @@ func TestDocsLinks(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
 				t.Errorf("%s points to %s, which is not there", page, found[1])
+			}
+		}
+	}
+}
+
+// TestDocsNames: files and tests that the documents name in code letters are there.
+func TestDocsNames(t *testing.T) {
+	path := regexp.MustCompile("`((?:[a-z0-9_-]+/)+[A-Za-z0-9_.*-]*)`")
+	test := regexp.MustCompile(`\b(Test[A-Z]\w+)`)
+	var code strings.Builder
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, "_test.go") {
+			var text []byte
+			text, err = os.ReadFile(name)
+			code.Write(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range path.FindAllStringSubmatch(string(text), -1) {
+			if there, err := filepath.Glob(found[1]); err != nil || len(there) == 0 {
+				t.Errorf("%s names %s, which is not there", page, found[1])
+			}
+		}
+		for _, found := range test.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(code.String(), "func "+found[1]+"(") {
+				t.Errorf("%s names %s, which is no test", page, found[1])
 			}
 		}
 	}

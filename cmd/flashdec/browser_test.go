@@ -235,11 +235,18 @@ func (b *browser) prefer(scheme string, width int) {
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
-// screenshot is the whole page as a PNG.
-func (b *browser) screenshot() ([]byte, error) {
+// screenshot is a part of the page, chosen as CSS does, as a PNG.
+func (b *browser) screenshot(part string) ([]byte, error) {
 	b.t.Helper()
+	var place struct{ X, Y, Width, Height float64 }
+	b.eval(fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect();
+		const margin = Math.min(16, r.x);
+		return { X: r.x + scrollX - margin, Y: r.y + scrollY, Width: r.width + 2 * margin, Height: r.height + margin }; })()`, part), &place)
 	var shot struct{ Data string }
-	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	b.call("Page.captureScreenshot", map[string]any{
+		"format": "png", "captureBeyondViewport": true,
+		"clip": map[string]any{"x": place.X, "y": place.Y, "width": place.Width, "height": place.Height, "scale": 1},
+	}, &shot)
 	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil && len(png) == 0 {
 		err = errors.New("an empty picture")

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -326,20 +328,34 @@ func TestPageLooks(t *testing.T) {
 			if found := b.text(unnamed); found != "" {
 				t.Errorf("%s: without a name: %s", what, found)
 			}
-			keep(t, b, what)
+			keep(t, b, "body", what)
 		}
 	}
 }
 
-// keep writes a picture of the page, if pictures are wanted.
-func keep(t *testing.T, b *browser, name string) {
+// TestPagePicture makes docs/explain.png, the part of the page with the slider:
+//
+//	go test ./cmd/flashdec -run TestPagePicture -pictures ../../docs
+func TestPagePicture(t *testing.T) {
+	b := startBrowser(t)
+	path, _ := pageOf(t, "../../testdata/real/layer19.safetensors", "--head=5", "--splits=4")
+	b.prefer("light", 1000)
+	b.open(pageURL(path))
+	keep(t, b, "#cut", "explain")
+}
+
+// keep takes a picture of a part of the page, and keeps it if pictures are wanted.
+func keep(t *testing.T, b *browser, part, name string) {
 	t.Helper()
-	png, err := b.screenshot()
+	picture, err := b.screenshot(part)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if image, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || image.Width < 300 || image.Height < 300 {
+		t.Errorf("%s: a picture of %d × %d, %v", name, image.Width, image.Height, err)
+	}
 	if *pictures != "" {
-		if err := os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
