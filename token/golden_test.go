@@ -12,9 +12,23 @@ import (
 // answers is what Hugging Face's tokenizers says of testdata/texts.json; see
 // testdata/make.py.
 type answers struct {
-	Plain   [][]int  // text never becomes a special token
-	Special [][]int  // special tokens are read
-	Text    []string // Plain, decoded
+	Plain   [][]int        // text never becomes a special token
+	Special map[int][]int  // special tokens are read; by text, where that differs
+	Text    map[int]string // Plain, decoded; by text, where it differs
+}
+
+func (a answers) special(i int) []int {
+	if ids, differs := a.Special[i]; differs {
+		return ids
+	}
+	return a.Plain[i]
+}
+
+func (a answers) text(i int, text string) string {
+	if differs, ok := a.Text[i]; ok {
+		return differs
+	}
+	return text
 }
 
 // families are the tokenizers of testdata.
@@ -74,7 +88,7 @@ func TestIDsAreThoseOfHuggingFace(t *testing.T) {
 			tok := family(t, name)
 			var want answers
 			testdata(t, name+".answers.json", &want)
-			if len(texts) < 200 || len(want.Plain) != len(texts) || len(want.Special) != len(texts) || len(want.Text) != len(texts) {
+			if len(texts) < 200 || len(want.Plain) != len(texts) || len(want.Special) == 0 || len(want.Text) == 0 {
 				t.Fatalf("%d texts, %d, %d and %d answers", len(texts), len(want.Plain), len(want.Special), len(want.Text))
 			}
 			for i, text := range texts {
@@ -82,9 +96,9 @@ func TestIDsAreThoseOfHuggingFace(t *testing.T) {
 					continue // their Unigram model reads the special token in it; TestTextNeverBecomesSpecial
 				}
 				compareIDs(t, "Encode", text, tok.Encode, want.Plain[i])
-				compareIDs(t, "EncodeSpecial", text, tok.EncodeSpecial, want.Special[i])
-				if got := tok.Decode(want.Plain[i]); strings.ToValidUTF8(got, "\ufffd") != want.Text[i] {
-					t.Errorf("Decode of %q: %q, want %q", text, got, want.Text[i])
+				compareIDs(t, "EncodeSpecial", text, tok.EncodeSpecial, want.special(i))
+				if got := tok.Decode(want.Plain[i]); strings.ToValidUTF8(got, "\ufffd") != want.text(i, text) {
+					t.Errorf("Decode of %q: %q, want %q", text, got, want.text(i, text))
 				}
 			}
 		})

@@ -8,8 +8,10 @@ of models. Its ids for TEXTS and for random strings are those of Hugging Face's
 tokenizers, which shares no code with package token:
 
     plain    encode_special_tokens, so that text never becomes a special token
-    special  special tokens read where the text spells them
-    text     the decoded ids of plain
+    special  special tokens read where the text spells them, where that differs
+    text     the decoded ids of plain, where they are not the text
+
+splits.json has, for pre-tokenizers alone, the lengths in bytes of the pieces.
 """
 import json
 import pathlib
@@ -149,16 +151,42 @@ def main():
     for name, (tok, options) in families():
         tok = train(tok, options)
         tok.save(str(HERE / f"{name}.tokenizer.json"), pretty=False)
-        answers = {"plain": [], "special": [], "text": []}
-        for text in texts:
+        answers = {"plain": [], "special": {}, "text": {}}
+        for i, text in enumerate(texts):
             tok.encode_special_tokens = True
             ids = tok.encode(text, add_special_tokens=False).ids
             answers["plain"].append(ids)
-            answers["text"].append(tok.decode(ids))
+            if tok.decode(ids) != text:
+                answers["text"][i] = tok.decode(ids)
             tok.encode_special_tokens = False
-            answers["special"].append(tok.encode(text, add_special_tokens=False).ids)
+            special = tok.encode(text, add_special_tokens=False).ids
+            if special != ids:
+                answers["special"][i] = special
         lines = ",\n".join(json.dumps(k) + ": " + json.dumps(v, separators=(",", ":")) for k, v in answers.items())
         (HERE / f"{name}.answers.json").write_text("{\n" + lines + "\n}\n")
 
 
+def splits(texts):
+    """Pre-tokenizers, as tokenizer.json writes them, and the pieces they give."""
+    cases = {name: pre_tokenizers.Split(Regex(e), "isolated")
+             for name, e in [("gpt2", GPT2), ("llama3", LLAMA3), ("qwen2", QWEN2), ("qwen35", QWEN35), ("gpt4o", GPT4O), ("tekken", TEKKEN), ("other", OTHER)]}
+    cases["digits"] = pre_tokenizers.Digits(individual_digits=False)
+    cases["each digit"] = pre_tokenizers.Digits(individual_digits=True)
+    for behavior in ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]:
+        cases[behavior] = pre_tokenizers.Split(Regex(r"[a-s]|\p{N}+"), behavior)
+        cases[behavior + ", inverted"] = pre_tokenizers.Split(Regex(r"[a-s]|\p{N}+"), behavior, invert=True)
+    cases["string"] = pre_tokenizers.Split(" ", "merged_with_previous")
+    cases["GPT-4's way to split by what matches"] = pre_tokenizers.Split(Regex(LLAMA3), "removed", invert=True)
+    out = []
+    for name, pre in cases.items():
+        tok = Tokenizer(models.BPE())
+        tok.pre_tokenizer = pre
+        component = json.loads(tok.to_str())["pre_tokenizer"]
+        lengths = [" ".join(str(len(p.encode())) for p, _ in pre.pre_tokenize_str(text)) for text in texts]
+        out.append({"name": name, "component": component, "lengths": lengths})
+    lines = ",\n".join(json.dumps(x, separators=(",", ":")) for x in out)
+    (HERE / "splits.json").write_text("[\n" + lines + "\n]\n")
+
+
 main()
+splits(TEXTS + random_texts())
