@@ -22,9 +22,10 @@ type job struct {
 	recorder  *recorder // nil: no trace is wanted
 	recording recorder
 
-	seats   []*worker // the caller's, then one for each helper that may come
-	wants   int       // helpers wanted; this and the next are the pool's lock's
-	joined  int       // helpers that came
+	seats   []*worker    // the caller's, then one for each helper that may come
+	wants   int          // helpers wanted; this and the next are the pool's lock's
+	joined  int          // helpers that came
+	working atomic.Int32 // helpers that have not finished, to be looked at without waiting
 	helping sync.WaitGroup
 }
 

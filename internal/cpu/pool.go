@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/flashdec/flashdec/backend"
 )
@@ -11,10 +14,11 @@ import (
 // decodes side by side, in one backend or in several, cannot block each other.
 type pool struct {
 	mu      sync.Mutex
-	wake    sync.Cond // a job wants helpers, or the pool closes
-	wanted  []*job    // jobs that want helpers, oldest first
-	idle    []*job    // jobs to use again, with their buffers
-	started int       // helpers
+	wake    sync.Cond    // a job wants helpers, or the pool closes
+	wanted  []*job       // jobs that want helpers, oldest first
+	waiting atomic.Int32 // len(wanted), to be looked at without the lock
+	idle    []*job       // jobs to use again, with their buffers
+	started int          // helpers
 	closed  bool
 	helpers sync.WaitGroup
 }
@@ -60,6 +64,7 @@ func (p *pool) run(j *job, helpers int) {
 	j.work(j.seats[0])
 	if helpers > 0 {
 		p.withdraw(j)
+		linger(func() bool { return j.working.Load() == 0 })
 		j.helping.Wait()
 	}
 }
@@ -73,6 +78,7 @@ func (p *pool) offer(j *job, helpers int) {
 	}
 	j.wants, j.joined = helpers, 0
 	p.wanted = append(p.wanted, j)
+	p.waiting.Store(int32(len(p.wanted)))
 	for ; p.started < helpers; p.started++ {
 		p.helpers.Add(1)
 		go p.serve()
@@ -99,6 +105,7 @@ func (p *pool) remove(j *job) {
 			copy(p.wanted[i:], p.wanted[i+1:])
 			p.wanted[len(p.wanted)-1] = nil
 			p.wanted = p.wanted[:len(p.wanted)-1]
+			p.waiting.Store(int32(len(p.wanted)))
 			return
 		}
 	}
@@ -113,7 +120,27 @@ func (p *pool) serve() {
 			return
 		}
 		j.work(seat)
+		j.working.Add(-1)
 		j.helping.Done()
+		linger(func() bool { return p.waiting.Load() != 0 })
+	}
+}
+
+// lingering is how long who has nothing to do looks out for it before sleeping:
+// some two times what waking costs, so that the layers of a model, or steps that
+// follow one another, find helpers awake.
+const lingering = 100 * time.Microsecond
+
+// linger returns when something holds, or after a while. Meanwhile it leaves the
+// processor to any goroutine that has work.
+func linger(holds func() bool) {
+	for start := time.Now(); time.Since(start) < lingering; {
+		for range 16 {
+			if holds() {
+				return
+			}
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -129,6 +156,7 @@ func (p *pool) join() (*job, *worker) {
 		p.wake.Wait()
 	}
 	j := p.wanted[0]
+	j.working.Add(1)
 	j.helping.Add(1) // while the job is wanted, so before its caller waits
 	j.joined++
 	if j.wants--; j.wants == 0 {
