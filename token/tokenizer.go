@@ -22,8 +22,9 @@ var (
 	ErrTimeout = errors.New("token: splitting expression takes too long")
 )
 
-// MaxText is the most bytes of text that are encoded at once.
-const MaxText = 1 << 28
+// MaxText is the most bytes of text that are encoded at once: 2²⁸, or 2²⁴ where an
+// int has 32 bits.
+const MaxText = 1 << (24 + 4*(^uint(0)>>63))
 
 // maxGrowth bounds how many times longer normalization may make a text.
 const maxGrowth = 32

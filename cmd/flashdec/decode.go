@@ -45,8 +45,8 @@ func (d *decoder) close() error {
 func (c *decodeCase) garbagePercent() int {
 	const garbage, least = 24 << 20, 5
 	rows := c.seqs * c.queries * c.shape.NumHeads
-	living := 4*rows*(c.shape.KeyDim+c.shape.ValueDim+1) + 1
-	return min(100, max(least, 100*garbage/living))
+	living := 4 * rows * (c.shape.KeyDim + c.shape.ValueDim + 1)
+	return min(100, max(least, garbage/(living/100+1)))
 }
 
 // decoded is a result, and how it came about.

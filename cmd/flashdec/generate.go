@@ -19,6 +19,9 @@ type generateCmd struct {
 	Prompt string `arg:"" optional:"" help:"Text to continue; - reads it from standard input."`
 	IDs    string `name:"ids" help:"Token ids to continue, in place of a text." placeholder:"5,17,3"`
 
+	Chat   bool   `help:"Put the prompt as a user's message into the model's chat template, and generate the answer."`
+	System string `help:"With --chat: the system's message before it." placeholder:"TEXT"`
+
 	MaxTokens int `help:"Stop after N new tokens (default 512)." default:"512" placeholder:"N"`
 	modelFlags
 
@@ -42,6 +45,7 @@ stop string, after --max-tokens, or when the context is full.
 Example:
 
     flashdec generate SmolLM2-135M.gguf "The capital of France is" --stats
+    flashdec generate SmolLM2-135M.gguf --chat "Why is the sky blue?"
 `
 }
 
@@ -125,7 +129,13 @@ func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
 	if (cmd.IDs == "") == (cmd.Prompt == "") {
 		return nil, errors.New("want a prompt or --ids, one of both")
 	}
+	if cmd.System != "" && !cmd.Chat {
+		return nil, errors.New("--system is for --chat")
+	}
 	if cmd.IDs != "" {
+		if cmd.Chat {
+			return nil, errors.New("--chat takes a text, not --ids")
+		}
 		ids, err := parseIDs(cmd.IDs)
 		if err == nil && len(ids) == 0 {
 			err = errors.New("no token id")
@@ -145,11 +155,27 @@ func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
 			return nil, err
 		}
 	}
-	ids, err := l.encode(text, "the prompt is text")
+	ids, err := cmd.encode(l, text)
 	if err == nil && len(ids) == 0 {
 		err = errors.New("the prompt has no token")
 	}
 	return ids, err
+}
+
+// encode turns the prompt's text into ids.
+func (cmd *generateCmd) encode(l *loaded, text string) ([]int, error) {
+	if !cmd.Chat {
+		return l.encode(text, "the prompt is text")
+	}
+	if err := l.needText("--chat is about text"); err != nil {
+		return nil, err
+	}
+	var messages []token.Message
+	if cmd.System != "" {
+		messages = append(messages, token.Message{Role: "system", Content: cmd.System})
+	}
+	messages = append(messages, token.Message{Role: "user", Content: text})
+	return l.tokenizer.EncodeChat(messages, token.ChatOptions{AddGenerationPrompt: true})
 }
 
 // generation is a text under way.

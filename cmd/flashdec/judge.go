@@ -102,6 +102,8 @@ type judgement struct {
 	direct verdict
 	file   *verdict // nil where the file says nothing
 	lossy  bool     // file is told and not judged
+
+	hasOut, hasLSE bool // what the file says
 }
 
 func (j judgement) ok() bool { return j.direct.ok() && (j.file == nil || j.lossy || j.file.ok()) }
@@ -115,17 +117,28 @@ type distances struct {
 	AnswerErr    *float64 `json:"answer_err,omitempty"` // beside the file's own out
 	AnswerLSEErr *float64 `json:"answer_lse_err,omitempty"`
 	AnswerLimit  *float64 `json:"answer_limit,omitempty"`
+
+	directOK, answerOK bool // within all limits, the LSE's too
 }
 
 func (j judgement) distances() distances {
-	d := distances{MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.limit(), NonFinite: j.direct.NonFinite}
-	if j.file != nil {
-		d.AnswerErr, d.AnswerLSEErr = &j.file.Err, &j.file.LSEErr
+	d := distances{
+		MaxAbsErr: j.direct.Err, LSEErr: j.direct.LSEErr, Limit: j.direct.limit(), NonFinite: j.direct.NonFinite,
+		directOK: j.direct.ok(), answerOK: j.file == nil || j.file.ok(),
+	}
+	if j.file == nil {
+		return d
+	}
+	d.NonFinite += j.file.NonFinite
+	if j.hasLSE {
+		d.AnswerLSEErr = &j.file.LSEErr
+	}
+	if j.hasOut {
+		d.AnswerErr = &j.file.Err
 		if !j.lossy { // else the answer is no judge
 			limit := j.file.limit()
 			d.AnswerLimit = &limit
 		}
-		d.NonFinite += j.file.NonFinite
 	}
 	return d
 }
@@ -174,7 +187,8 @@ func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, err
 		result judgement
 		limits = j.c.answerLimits()
 	)
-	if j.c.out != nil || j.c.lse != nil {
+	result.hasOut, result.hasLSE = j.c.out != nil, j.c.lse != nil
+	if result.hasOut || result.hasLSE {
 		result.file, result.lossy = &verdict{}, j.lossy
 	}
 	err := each(ctx, j.workers(), j.c.blocks(), func(i int) error {
@@ -233,18 +247,19 @@ func (j *judgement) add(k judgement) {
 	}
 }
 
-// print tells the distances in run's report.
+// print tells the distances in run's report. What the file says was computed from
+// other keys and values than a lossy cache's is not told: the report has the price
+// of the type.
 func (d distances) print(t *terminal) {
-	t.printf("error   %.2g from the direct float64 softmax, limit %.2g %s\n", d.MaxAbsErr, d.Limit, mark(d.MaxAbsErr <= d.Limit && d.NonFinite == 0))
+	t.printf("error   %.2g from the direct float64 softmax, limit %.2g; lse %.2g %s\n", d.MaxAbsErr, d.Limit, d.LSEErr, mark(d.directOK))
 	if d.NonFinite > 0 {
 		t.printf("        %s NaN or infinite on one side only\n", count(d.NonFinite, "element"))
 	}
 	switch {
-	case d.AnswerErr == nil:
-	case d.AnswerLimit == nil:
-		t.printf("answer  %.2g from the file's own out, which was computed from other keys and values\n", *d.AnswerErr)
-	default:
-		t.printf("answer  %.2g from the file's own out, limit %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, mark(*d.AnswerErr <= *d.AnswerLimit))
+	case d.AnswerLimit != nil && d.AnswerLSEErr != nil:
+		t.printf("answer  %.2g from the file's own out, limit %.2g; lse %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, *d.AnswerLSEErr, mark(d.answerOK))
+	case d.AnswerLimit != nil:
+		t.printf("answer  %.2g from the file's own out, limit %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, mark(d.answerOK))
 	}
 }
 

@@ -155,7 +155,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", layer, "--threads=100000"}, []string{"--threads", "100000", "4096"}},
 		{[]string{"run", layer, "--splits=-1"}, []string{"--splits", "-1"}},
 		{[]string{"run", layer, "--splits=many"}, []string{"--splits", "many"}},
-		{[]string{"verify", layer, "--splits=0"}, []string{"--splits", `"0"`, "all"}},
+		{[]string{"verify", layer, "--splits=-1"}, []string{"--splits", `"-1"`, "all"}},
 		{[]string{"verify", layer, "--splits=some"}, []string{"--splits", `"some"`, "all"}},
 		{[]string{"explain", layer, "--head=9"}, []string{layer, "--head", "9"}},
 		{[]string{"explain", layer, "--seq=-1"}, []string{layer, "--seq", "-1"}},

@@ -169,7 +169,7 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		t.printf("stored  %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)
 	}
 	if r.Output != "" {
-		t.printf("wrote   out and lse to %s\n", r.Output)
+		t.printf("wrote   out and lse to %s\n", quotePath(r.Output))
 	}
 	printAttention(t, c, r.Attention)
 }

@@ -107,6 +107,13 @@ func TestRunUnwritableOutput(t *testing.T) {
 	refuses(t, []string{text, ".safetensors or .npz"}, "run", path, "-o", text)
 	refuses(t, []string{folder, "directory"}, "run", path, "-o", folder)
 	refuses(t, []string{path, "input"}, "run", path, "-o", path)
+	pipe := filepath.Join(dir, "pipe.npz")
+	if err := makePipe(pipe); err == nil { // not every system has them
+		refuses(t, []string{pipe, "no regular file"}, "run", path, "-o", pipe)
+		if info, err := os.Stat(pipe); err != nil || info.Mode().IsRegular() {
+			t.Errorf("the pipe is %v (%v), want a pipe still", info, err)
+		}
+	}
 	if os.Getuid() == 0 {
 		return // to whom every folder is writable
 	}
