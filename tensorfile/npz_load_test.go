@@ -126,11 +126,12 @@ func TestReleaseLeavesMemoryAlone(t *testing.T) {
 
 func TestLoadStopsWithItsContext(t *testing.T) {
 	body := npy("'>u2'", "False", "(1572864,)", counted(large))
-	f := indexed(t, member{name: "stored.npy", body: body}, deflated("deflated.npy", body))
+	plain := npy("'<u2'", "False", "(1572864,)", counted(large))
+	f := indexed(t, member{name: "stored.npy", body: body}, deflated("deflated.npy", body), deflated("plain.npy", plain))
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
-	for _, name := range []string{"stored", "deflated"} {
+	for _, name := range []string{"stored", "deflated", "plain"} {
 		if _, err := f.Load(ctx, name); !errors.Is(err, gone) {
 			t.Errorf("%s: error %v, want the context's", name, err)
 		}
