@@ -50,6 +50,7 @@ var (
 		kv.Table{},
 		kv.Plane{},
 		kv.Scales{},
+		kv.Memory{},
 		kv.ScaleKind(0), kv.DType(0), kv.Layout(0), kv.PageID(0),
 		kv.Tensor{},
 		plan.Config{},

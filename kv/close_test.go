@@ -62,7 +62,7 @@ func TestCloseWaitsForAppends(t *testing.T) {
 	if err := errors.Join(<-appended, <-closed); err != nil || !store.closed.Load() {
 		t.Errorf("append and close: %v, the store is closed: %t", err, store.closed.Load())
 	}
-	if err := late.fill(pages, replaced, x, x); !errors.Is(err, ErrFreed) || store.writes.Load() != 1 {
+	if err := late.fill(pages, replaced, 1, func(page PageID, slot, _, _ int) error { return cache.store.Write(page, slot, x, x) }); !errors.Is(err, ErrFreed) || store.writes.Load() != 1 {
 		t.Errorf("after close: %v and %d writes, want ErrFreed and the 1 before", err, store.writes.Load())
 	}
 }

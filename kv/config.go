@@ -116,6 +116,14 @@ func (h half) scaleBytes() int {
 	return 0
 }
 
+// Planes are those of packed pages in the configured layout, without memory: what a
+// device's [Store] makes its own from.
+func (c Config) Planes() (k, v Plane) {
+	c = c.complete()
+	h := c.halves()
+	return c.plane(h[0]), c.plane(h[1])
+}
+
 // plane is where packed pages in the configured layout have their rows and
 // scales. It has no memory yet.
 func (c *Config) plane(h half) Plane {

@@ -28,11 +28,12 @@ type PageID int32
 type Plane struct {
 	Type       DType
 	Dim        int
-	Data       []byte // little-endian elements
+	Data       []byte // little-endian elements; nil where they are in a device's Memory
 	PageStride int
 	HeadStride int
 	SlotStride int
 	Scales     Scales // what codes are multiplied by
+	Device     Memory
 
 	keep *memory // what Data lies in, when it is not Go's
 }

@@ -43,6 +43,9 @@ type Scales struct {
 	PageStride int
 	HeadStride int
 	SlotStride int
+	// Device, where set, holds the values for a device to read. The host's Values are
+	// then those of kinds other than TokenScale, or nil.
+	Device Memory
 
 	keep *memory // what Values lie in, when it is not Go's
 }
@@ -101,6 +104,14 @@ func (s *Scales) multiply(row []float32, page PageID, head, slot int) {
 	}
 }
 
+// count is how many scales there are.
+func (s *Scales) count() int {
+	if s.Device.Address != 0 {
+		return s.Device.Bytes / 4
+	}
+	return len(s.Values)
+}
+
 // fits reports whether there is a scale for each row of pages up to last, for
 // the given heads and slots a page, and rows of dim.
 func (s *Scales) fits(name string, last PageID, heads, slots, dim int) error {
@@ -110,9 +121,9 @@ func (s *Scales) fits(name string, last PageID, heads, slots, dim int) error {
 	if s.Kind > ChannelScale || s.Kind == ChannelScale && name != keysName {
 		return fmt.Errorf("%w: %s has scales of kind %v", attn.ErrShape, name, s.Kind)
 	}
-	if want, ok := s.Kind.fixed(heads, dim); !ok || len(s.Values) != want {
+	if want, ok := s.Kind.fixed(heads, dim); !ok || s.count() != want {
 		return fmt.Errorf("%w: %s has %d scales, want %d of kind %v, for %d heads × dim %d",
-			attn.ErrShape, name, len(s.Values), want, s.Kind, heads, dim)
+			attn.ErrShape, name, s.count(), want, s.Kind, heads, dim)
 	}
 	return nil
 }
@@ -120,9 +131,9 @@ func (s *Scales) fits(name string, last PageID, heads, slots, dim int) error {
 // fitTokens is fits for TokenScale.
 func (s *Scales) fitTokens(name string, last PageID, heads, slots int) error {
 	end, ok := extent([2]int{int(last), s.PageStride}, [2]int{heads - 1, s.HeadStride}, [2]int{slots - 1, s.SlotStride})
-	if !ok || s.PageStride < 0 || s.HeadStride < 0 || s.SlotStride < 0 || end >= len(s.Values) {
+	if !ok || s.PageStride < 0 || s.HeadStride < 0 || s.SlotStride < 0 || end >= s.count() {
 		return fmt.Errorf("%w: %s has %d scales with strides %d, %d, %d (page, head, slot), too few for page %d of %d heads × %d slots",
-			attn.ErrShape, name, len(s.Values), s.PageStride, s.HeadStride, s.SlotStride, last, heads, slots)
+			attn.ErrShape, name, s.count(), s.PageStride, s.HeadStride, s.SlotStride, last, heads, slots)
 	}
 	return nil
 }

@@ -37,15 +37,42 @@ func (s *Sequence) Append(k, v []float32) error {
 		return err
 	}
 	defer s.mu.Unlock()
-	n, err := s.cache.cfg.numTokens(k, v)
+	cfg := &s.cache.cfg
+	n, err := cfg.numTokens(k, v)
 	if err != nil {
 		return err
 	}
+	keyRow, valueRow := cfg.NumKVHeads*cfg.KeyDim, cfg.NumKVHeads*cfg.ValueDim
+	return s.append(n, func(page PageID, slot, first, n int) error {
+		return s.cache.store.Write(page, slot, k[first*keyRow:][:n*keyRow], v[first*valueRow:][:n*valueRow])
+	})
+}
+
+// AppendFunc makes room for n new tokens and has write put them there: tokens
+// first to first+count of the new ones into adjacent slots of a page. It is for
+// tokens that are not in the host's memory. Errors are as with Append, or write's;
+// on one the sequence is as it was.
+func (s *Sequence) AppendFunc(n int, write func(page PageID, slot, first, count int) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if n < 0 || write == nil {
+		return fmt.Errorf("%w: appending %d tokens with a nil function: %t; want 0 or more and one", attn.ErrShape, n, write == nil)
+	}
+	if room := s.cache.cfg.NumPages*s.cache.cfg.PageSize - s.n; n > room {
+		return fmt.Errorf("%w: %d tokens wanted, there are slots for %d", ErrNoPages, n, room)
+	}
+	return s.append(n, write)
+}
+
+// append is AppendFunc under the sequence's lock.
+func (s *Sequence) append(n int, write func(page PageID, slot, first, count int) error) error {
 	pages, replaced, err := s.extend(n)
 	if err != nil {
 		return err
 	}
-	if err := s.fill(pages, replaced, k, v); err != nil {
+	if err := s.fill(pages, replaced, n, write); err != nil {
 		s.release(pages[s.kept(replaced):])
 		return err
 	}
@@ -97,7 +124,7 @@ func (s *Sequence) kept(replaced int) int {
 
 // fill copies the replaced page, if any, and writes the new tokens behind it. The
 // replaced page is still held meanwhile, so that no other sequence writes into it.
-func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
+func (s *Sequence) fill(pages []PageID, replaced, n int, write func(page PageID, slot, first, count int) error) error {
 	s.cache.writing.RLock()
 	defer s.cache.writing.RUnlock()
 	if err := s.cache.usable(); err != nil {
@@ -109,14 +136,14 @@ func (s *Sequence) fill(pages []PageID, replaced int, k, v []float32) error {
 			return err
 		}
 	}
-	keyRow, valueRow := cfg.NumKVHeads*cfg.KeyDim, cfg.NumKVHeads*cfg.ValueDim
-	for pos := s.n; len(k) > 0; {
+	for first := 0; first < n; {
+		pos := s.n + first
 		slot := pos % cfg.PageSize
-		n := min(cfg.PageSize-slot, len(k)/keyRow)
-		if err := s.cache.store.Write(pages[pos/cfg.PageSize], slot, k[:n*keyRow], v[:n*valueRow]); err != nil {
+		count := min(cfg.PageSize-slot, n-first)
+		if err := write(pages[pos/cfg.PageSize], slot, first, count); err != nil {
 			return err
 		}
-		k, v, pos = k[n*keyRow:], v[n*valueRow:], pos+n
+		first += count
 	}
 	return nil
 }

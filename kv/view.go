@@ -59,12 +59,20 @@ func (p *Plane) fits(name string, last PageID, heads, slots int) error {
 			attn.ErrShape, name, p.PageStride, p.HeadStride, p.SlotStride, p.Type)
 	}
 	end, ok := extent([2]int{int(last), p.PageStride}, [2]int{heads - 1, p.HeadStride}, [2]int{slots - 1, p.SlotStride}, [2]int{p.Dim, 1})
-	have := elements(len(p.Data), p.Type)
+	have := elements(p.bytes(), p.Type)
 	if !ok || end > have {
 		return fmt.Errorf("%w: %s holds %d elements, too few for page %d of %d heads × %d slots × dim %d",
 			attn.ErrShape, name, have, last, heads, slots, p.Dim)
 	}
 	return p.Scales.fits(name, last, heads, slots, p.Dim)
+}
+
+// bytes is the size of the plane's memory.
+func (p *Plane) bytes() int {
+	if p.Device.Address != 0 {
+		return p.Device.Bytes
+	}
+	return len(p.Data)
 }
 
 // elements is how many elements of a type lie in n bytes.
@@ -96,6 +104,14 @@ func (v *View) Validate() error {
 	}
 	if last < 0 {
 		return nil // no keys, nothing to read
+	}
+	for _, m := range [...]struct {
+		name string
+		mem  *Memory
+	}{{"keys", &v.K.Device}, {"values", &v.V.Device}} {
+		if err := m.mem.check(m.name); err != nil {
+			return err
+		}
 	}
 	slots := v.longestPage()
 	if err := v.K.fits("K", last, v.NumKVHeads, slots); err != nil {

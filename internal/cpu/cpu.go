@@ -77,6 +77,9 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if err := l.KV.OnHost(); err != nil {
+		return err
+	}
 	j, err := b.pool.take()
 	if err != nil {
 		return err
