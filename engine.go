@@ -181,6 +181,7 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 		QueryTile:  info.QueryTile,
 
 		MinKeysPerSplit: e.minKeys,
+		StartKeys:       info.StartKeys,
 		MinKeysSource:   e.minKeysSource,
 	})
 	if err != nil {

@@ -21,6 +21,9 @@ type Info struct {
 	// MinKeysPerSplit is the least number of keys that a split is worth on it, at
 	// least 32; 0 leaves it to the plan.
 	MinKeysPerSplit int
+	// StartKeys is what starting an item costs on it, in keys of time; 0 leaves it to
+	// the plan.
+	StartKeys int
 	// Traces says that it fills Launch.Trace.
 	Traces bool
 }

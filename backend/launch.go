@@ -26,6 +26,15 @@ func (l *Launch) NumQueries() int {
 // the plan, too. What passes can be decoded without a further check. It wraps
 // [attn.ErrShape], [attn.ErrOption] or an error of the cache's view.
 func (l *Launch) Validate() error {
+	if err := l.ValidateStep(); err != nil {
+		return err
+	}
+	return l.checkBuffers()
+}
+
+// ValidateStep is Validate but for the buffers: of a step whose queries and results
+// do not lie on the host.
+func (l *Launch) ValidateStep() error {
 	if l == nil {
 		return fmt.Errorf("%w: the launch is nil", attn.ErrShape)
 	}
@@ -41,9 +50,7 @@ func (l *Launch) Validate() error {
 	if err := l.Options.Validate(l.Shape); err != nil {
 		return err
 	}
-	for _, check := range [...]func(*Launch) error{
-		(*Launch).checkPlan, (*Launch).checkKV, (*Launch).checkMask, (*Launch).checkBuffers,
-	} {
+	for _, check := range [...]func(*Launch) error{(*Launch).checkPlan, (*Launch).checkKV, (*Launch).checkMask} {
 		if err := check(l); err != nil {
 			return err
 		}

@@ -35,9 +35,9 @@ func (c *cut) keyWork() int { return keyCost + c.rows }
 // overhead is the work of an item beside its keys.
 func (c *cut) overhead() int {
 	if c.n < 2 {
-		return startKeys * keyCost
+		return c.start * keyCost
 	}
-	return startKeys*keyCost + stateCost*c.rows
+	return c.start*keyCost + stateCost*c.rows
 }
 
 // balance looks for the splits that end a step soonest.
@@ -163,4 +163,12 @@ func (b *balance) simulate() int {
 		largest = b.runs[0].work
 	}
 	return max(l.top, (l.sum+sand)/b.width) + largest/straggle
+}
+
+// startKeys is the configuration's StartKeys, or the default.
+func (cfg *Config) startKeys() int {
+	if cfg.StartKeys != 0 {
+		return cfg.StartKeys
+	}
+	return startKeys
 }

@@ -11,6 +11,7 @@ type cut struct {
 	rows       int // numQueries·GroupSize
 	begin, end int // keys that any of the queries sees
 	n          int // splits, at most one a step; 0 when no key is seen
+	start      int // what starting an item costs, in keys
 	step       int // borders are multiples of it, counted from begin
 	items      int // of the cuts before it, in the plan
 }
@@ -51,7 +52,7 @@ func (cfg *Config) cuts() []cut {
 			begin, end := cfg.span(s, q, q+m)
 			cuts = append(cuts, cut{
 				seq: i, query: q, numQueries: m, rows: m * cfg.GroupSize,
-				begin: begin, end: end, step: keyTile,
+				begin: begin, end: end, start: cfg.startKeys(), step: keyTile,
 			})
 		}
 	}

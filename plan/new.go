@@ -18,6 +18,7 @@ const (
 	maxQueries = 1 << 30             // new queries of a sequence
 	maxItems   = 1 << 24             // units, and items: about 2 GB of plan
 	maxRows    = 1 << (26 + 14*wide) // rows of partial states
+	maxStart   = 1 << 20             // keys' worth of starting an item
 	maxWork    = 1 << (29 + 31*wide) // see work
 )
 
@@ -68,6 +69,7 @@ func (cfg *Config) validate() error {
 		{"window", cfg.Window, 0, maxInt, attn.ErrOption},
 		{"number of splits", cfg.NumSplits, 0, maxInt, attn.ErrOption},
 		{"query tile", cfg.QueryTile, 0, maxInt, attn.ErrOption},
+		{"keys of starting an item", cfg.StartKeys, 0, maxStart, attn.ErrOption},
 		{"least number of keys per split", cfg.minKeys(), LeastKeysPerSplit, maxLen, attn.ErrOption},
 	} {
 		if f.got < f.low || f.got > f.high {
@@ -106,7 +108,7 @@ func (cfg *Config) affordable(cuts []cut) error {
 	sum := 0.0 // a float64 cannot wrap, and the bound is far from MaxInt
 	for i := range cuts {
 		c := &cuts[i]
-		sum += float64(c.keys()+startKeys) * float64(c.keyWork()) * float64(cfg.NumKVHeads)
+		sum += float64(c.keys()+c.start) * float64(c.keyWork()) * float64(cfg.NumKVHeads)
 	}
 	if sum > maxWork {
 		return fmt.Errorf("plan: %w: keys × query rows come to %g, want at most %g", attn.ErrShape, sum, float64(maxWork))

@@ -34,6 +34,9 @@ type Config struct {
 	// nothing else: not NumSplits, and not Invariant, whose splits would then
 	// depend on what one machine has measured.
 	MinKeysPerSplit int
+	// StartKeys is what starting an item costs, in keys of time; 0 is 32. A larger one
+	// makes fewer items.
+	StartKeys int
 	// MinKeysSource says where MinKeysPerSplit came from, for Reason: "tuned on
 	// 2026-11-30", "the backend's".
 	MinKeysSource string
