@@ -2,6 +2,8 @@ package cuda_test
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestOpen(t *testing.T) {
 		if !errors.Is(err, cuda.ErrNoGPU) || !strings.HasPrefix(err.Error(), "no GPU: ") {
 			t.Errorf("got %v", err)
 		}
-		t.Skip(err)
+		skip(t, err)
 	}
 	if info := b.Info(); info.Name != "cuda" || info.Device == "" || info.Width < 1 {
 		t.Errorf("info %+v", info)
@@ -26,4 +28,13 @@ func TestOpen(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// skip skips without a GPU, or fails where FLASHDEC_REQUIRE lists cuda.
+func skip(t *testing.T, err error) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("FLASHDEC_REQUIRE"), ","), "cuda") {
+		t.Fatalf("FLASHDEC_REQUIRE=cuda: %v", err)
+	}
+	t.Skip(err)
 }

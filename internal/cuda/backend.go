@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/cuda/build"
 	"github.com/flashdec/flashdec/internal/nv"
@@ -116,6 +117,10 @@ func (b *Backend) start(image []byte) error {
 	return err
 }
 
+// startKeys is what a block costs before its first key and after its last, about
+// 3.5 µs at a multiprocessor's share of the memory's rate; docs/calibration-gpu.md.
+const startKeys = 256
+
 // Info implements [backend.Backend]. Width is a multiple of eight, as the number of
 // a step's units mostly is: a wave of equal items then leaves few processors idle,
 // where filling all of them would take a second wave (docs/calibration-gpu.md).
@@ -126,6 +131,7 @@ func (b *Backend) Info() backend.Info {
 		Kernel:    b.target.Arch(),
 		Width:     b.multiprocessors &^ 7,
 		QueryTile: maxRows,
+		StartKeys: startKeys,
 	}
 }
 
@@ -176,10 +182,8 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	defer func() { err = errors.Join(err, b.stream.Synchronize(), s.free()) }()
 	bufs := Buffers{K: k, V: v}
 	if err := errors.Join(
-		put(s, &bufs.K.Data, l.KV.K.Data),
-		put(s, &bufs.V.Data, l.KV.V.Data),
-		put(s, &bufs.K.Scales.Values, l.KV.K.Scales.Values),
-		put(s, &bufs.V.Scales.Values, l.KV.V.Scales.Values),
+		s.putPlane(&bufs.K, &l.KV.K),
+		s.putPlane(&bufs.V, &l.KV.V),
 		put(s, &bufs.Q, l.Q),
 	); err != nil {
 		return err
@@ -196,14 +200,42 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	return download(b.stream, &bufs, l)
 }
 
-// plane is a host plane's types and strides.
+// plane is a plane's types and strides, and where it lies on the device.
 func plane(p kv.Plane) Plane {
 	s := &p.Scales
 	return Plane{
 		Type: p.Type, PageStride: p.PageStride, HeadStride: p.HeadStride, SlotStride: p.SlotStride,
-		Scales: Scales{Kind: s.Kind, PageStride: s.PageStride, HeadStride: s.HeadStride, SlotStride: s.SlotStride},
+		Data: nv.Pointer(p.Device.Address),
+		Scales: Scales{
+			Kind: s.Kind, PageStride: s.PageStride, HeadStride: s.HeadStride, SlotStride: s.SlotStride,
+			Values: nv.Pointer(s.Device.Address),
+		},
 	}
 }
+
+// putPlane copies to the device what of a plane lies on the host.
+func (s *Step) putPlane(to *Plane, p *kv.Plane) error {
+	var err error
+	if p.Device.Address == 0 {
+		err = put(s, &to.Data, p.Data)
+	}
+	if p.Scales.Device.Address == 0 {
+		err = errors.Join(err, put(s, &to.Scales.Values, p.Scales.Values))
+	}
+	return err
+}
+
+// PlaneOf is a plane whose elements and scales lie on the device. It wraps
+// [attn.ErrShape].
+func PlaneOf(p kv.Plane) (Plane, error) {
+	if p.Device.Address == 0 || p.Scales.Kind != kv.NoScales && p.Scales.Device.Address == 0 {
+		return Plane{}, fmt.Errorf("cuda: %w: a plane's elements or scales lie in the host's memory, want the device's", attn.ErrShape)
+	}
+	return plane(p), nil
+}
+
+// Stream is the backend's own.
+func (b *Backend) Stream() *nv.Stream { return b.stream }
 
 // results takes device memory for what the launch yields.
 func (s *Step) results(bufs *Buffers, l *backend.Launch) error {

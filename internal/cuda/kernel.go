@@ -61,8 +61,8 @@ type padded struct{ key, value, rows int }
 var paddedDims = map[kv.DType][]padded{
 	kv.F16:    {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
 	kv.BF16:   {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
-	kv.F8E4M3: {{64, 64, 16}, {128, 128, 16}, {256, 256, 8}},
-	kv.I8:     {{64, 64, 16}, {128, 128, 16}, {256, 256, 8}},
+	kv.F8E4M3: {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
+	kv.I8:     {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 }
 
 // choose returns the kernel for a step: rows is the most query rows of an item.

@@ -64,7 +64,7 @@ func unitWork(c StepConfig, tables []tableStart, u *plan.Unit) work {
 		head: int32(u.Head), query: int32(tables[u.Seq].query + u.Query),
 		pos:       int32(s.Len - s.NumQueries + u.Query),
 		numSplits: int32(u.NumSplits), itemRows: int32(u.NumQueries * c.Plan.Config.GroupSize),
-		pageTable: int32(tables[u.Seq].page), page: -1,
+		pageTable: int32(tables[u.Seq].page), page: -1, seq: int32(u.Seq),
 	}
 	if m := c.Options.Mask; m != nil {
 		w.maskRow = int32(u.Query)
@@ -125,7 +125,7 @@ func (l *layout) is(r regularParams) bool {
 		want := work{
 			partial: w.partial, head: unit % r.heads, query: seq * r.queries, pos: r.pos, rows: r.rows, itemRows: r.rows,
 			begin: border(split), end: border(split + 1), split: split, numSplits: r.splits, counter: unit,
-			pageTable: w.pageTable, page: r.pageFirst + seq*r.pageStep,
+			pageTable: w.pageTable, page: r.pageFirst + seq*r.pageStep, seq: w.seq,
 		}
 		if w != want {
 			return false

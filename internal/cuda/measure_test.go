@@ -172,7 +172,7 @@ func (m *meter) step(c timing, splits, keys int) (*Step, StepConfig, error) {
 	if c.scales == kv.ChannelScale {
 		v.Scales.Kind = kv.TokenScale
 	}
-	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys}
+	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys}
 	var tables []kv.Table
 	pages := rand.New(rand.NewPCG(3, 3)).Perm(c.tokens() / page)
 	for _, n := range c.lengths() {

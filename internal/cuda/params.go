@@ -31,7 +31,9 @@ type work struct {
 	counter    int32
 	pageTable  int32
 	page       int32 // the page that holds all keys, or -1
-	_          [3]int32
+	seq        int32 // this and the next two where lengths are read on the device
+	capacity   int32
+	lost       int32
 }
 
 type regularParams struct {
@@ -66,6 +68,8 @@ type params struct {
 	mask        nv.Pointer
 	maskKeys    int64
 	trace       nv.Pointer
+	lens        nv.Pointer
+	lost        nv.Pointer
 	groupMagic  uint64
 	pageMagic   uint64
 	regular     regularParams
@@ -89,4 +93,16 @@ type params struct {
 	valueChunks int32
 	bandMagic   uint32
 	_           int32
+}
+
+type storeParams struct {
+	plane        planeParams
+	scales       scaleParams
+	from         nv.Pointer // [slots, heads, dim] float32, or 0: rows are copied
+	spoilt       nv.Pointer
+	page, source int64
+	slot         int32
+	dim          int32
+	rowBytes     int32
+	kind         int32 // kv.DType
 }

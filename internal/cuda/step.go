@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/flashdec/flashdec/attn"
@@ -52,6 +53,10 @@ type StepConfig struct {
 	Seqs     []kv.Table
 	PageSize int
 	K, V     Plane
+	// Capacity, where set, is how many keys each sequence may come to have: lengths
+	// and page tables are then read when the step runs (see [Step.Follow]), and the
+	// plan's splits are cut anew for them.
+	Capacity []int
 }
 
 // Step is a decode step whose plan, page tables and scratch lie on the device.
@@ -62,6 +67,14 @@ type Step struct {
 	params params
 	grid   nv.Dim3
 	memory []nv.Pointer
+	k, v   Plane // as the step was made for
+
+	pageSize int
+	seqs     []kv.Table // as planned, needed pages only; where lengths are fixed
+
+	// Of a step that follows its sequences' lengths.
+	capacity []int
+	lost     nv.Pointer // int32
 }
 
 // NewStep puts a step on the device.
@@ -85,18 +98,33 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 		rows = max(rows, u.NumQueries*c.Shape.GroupSize())
 	}
 	v := choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows)
-	// Widening codes takes twice the warps to keep up with memory: in two blocks a
-	// multiprocessor, or in one where there are no more.
-	v.alone = v.bytes == 1 && len(c.Plan.Items)*tiles(rows, v.rows) <= b.multiprocessors
+	v.alone = v.keyDim != 0 && b.oneWave(c.Plan, tiles(rows, v.rows))
 	k, err := b.kernel(v, c.Shape.ValueDim)
 	if err != nil {
 		return nil, err
 	}
-	s := &Step{b: b, kernel: k}
+	s := &Step{b: b, kernel: k, k: c.K, v: c.V, capacity: c.Capacity, pageSize: c.PageSize}
 	if err := s.prepare(c, rows); err != nil {
 		return nil, errors.Join(err, s.free())
 	}
 	return s, nil
+}
+
+// aloneKeys is how many keys an item has at least for a block of twice the warps to
+// be worth it; docs/calibration-gpu.md.
+const aloneKeys = 512
+
+// oneWave reports whether a multiprocessor has one long item at most, for a block
+// that has it to itself.
+func (b *Backend) oneWave(p *plan.Plan, blocks int) bool {
+	if len(p.Items)*blocks > b.multiprocessors {
+		return false
+	}
+	keys := 0
+	for _, it := range p.Items {
+		keys += it.End - it.Begin
+	}
+	return keys >= aloneKeys*len(p.Items)
 }
 
 // prepare fills the parameters and the device memory that they point to. rows is
@@ -122,8 +150,13 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 	s.params.mergeFloats = int32((s.kernel.shared-s.kernel.queryBytes())/4) &^ 3
 	s.params.most = int32(s.kernel.statesThatFit(int(s.params.mergeFloats), min(rows, s.kernel.rows), c.Shape.ValueDim))
 	pages, tables := pageTables(c)
+	s.remember(c)
 	l := layOut(c, tables, s.kernel.rows)
-	l.regularise(c)
+	if c.Capacity == nil {
+		l.regularise(c)
+	} else if err := s.followable(c, &l); err != nil {
+		return err
+	}
 	s.bands(c.Plan)
 	s.grid = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}
 	s.params.regular = l.regular
@@ -139,6 +172,16 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		s.putMask(c.Options.Mask),
 		s.scratch(c, l.counters),
 	)
+}
+
+// remember keeps what a step of fixed lengths reads.
+func (s *Step) remember(c StepConfig) {
+	if c.Capacity != nil {
+		return
+	}
+	for _, t := range c.Seqs {
+		s.seqs = append(s.seqs, kv.Table{Len: t.Len, Pages: slices.Clone(t.Pages[:tiles(t.Len, c.PageSize)])})
+	}
 }
 
 // magics turn divisions by the group and the page size into products: see
@@ -161,14 +204,18 @@ func checkLengths(seqs []kv.Table) error {
 	return nil
 }
 
-// pageTables packs the needed entries of all page tables one after the other.
+// pageTables packs the needed entries of all page tables one after the other, with
+// the room that their sequences' capacities ask for.
 func pageTables(c StepConfig) ([]kv.PageID, []tableStart) {
 	var pages []kv.PageID
 	tables := make([]tableStart, len(c.Seqs))
 	query := 0
 	for i, t := range c.Seqs {
 		tables[i] = tableStart{query: query, page: len(pages)}
-		pages = append(pages, t.Pages[:(t.Len+c.PageSize-1)/c.PageSize]...)
+		pages = append(pages, t.Pages[:tiles(t.Len, c.PageSize)]...)
+		if c.Capacity != nil {
+			pages = append(pages, make([]kv.PageID, tiles(c.Capacity[i], c.PageSize)-tiles(t.Len, c.PageSize))...)
+		}
 		query += c.Plan.Config.Seqs[i].NumQueries
 	}
 	return pages, tables
@@ -254,6 +301,9 @@ func put[T any](s *Step, at *nv.Pointer, data []T) error {
 // Launch puts the step into a stream. It must run on a thread whose context is
 // the backend's: inside [Backend.Do].
 func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
+	if err := s.fits(bufs); err != nil {
+		return err
+	}
 	if s.grid.X == 0 {
 		return nil
 	}
@@ -262,6 +312,7 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 	p.kScales, p.vScales = bufs.K.Scales.params(), bufs.V.Scales.params()
 	p.kType, p.vType = int32(bufs.K.Type), int32(bufs.V.Type)
 	p.keyChunks, p.valueChunks = bufs.K.chunks(p.keyDim), bufs.V.chunks(p.valueDim)
+	p.lost = s.lost
 	p.q, p.out, p.lse, p.stateM, p.stateL = bufs.Q, bufs.Out, bufs.LSE, bufs.StateM, bufs.StateL
 	geometry := nv.Launch{
 		Grid:        s.grid,
@@ -269,6 +320,23 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 		SharedBytes: s.kernel.shared,
 	}
 	return s.kernel.fn.Launch(stream, geometry, unsafe.Pointer(&p))
+}
+
+// fits reports planes that the step's kernel would read wrongly. It wraps
+// [ErrStale].
+func (s *Step) fits(bufs Buffers) error {
+	for _, x := range [...]struct {
+		name      string
+		got, made Plane
+	}{{"keys", bufs.K, s.k}, {"values", bufs.V, s.v}} {
+		got, made := x.got, x.made
+		aligned := s.kernel.keyDim == 0 || got.Data%chunkBytes == 0
+		got.Data, made.Data, got.Scales.Values, made.Scales.Values = 0, 0, 0, 0
+		if got != made || !aligned {
+			return fmt.Errorf("cuda: %w: the %s have another type, other strides or scales, or another alignment than it was made for", ErrStale, x.name)
+		}
+	}
+	return nil
 }
 
 func (p Plane) params() planeParams {

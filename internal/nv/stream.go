@@ -26,6 +26,9 @@ func (c *Context) ForeignStream(handle uintptr) *Stream {
 	return &Stream{ctx: c, handle: handle}
 }
 
+// Handle is the CUstream.
+func (s *Stream) Handle() uintptr { return s.handle }
+
 // Destroy gives the stream back once its work is done.
 func (s *Stream) Destroy() error { return s.ctx.driver.call(fnStreamDestroy, s.handle) }
 

@@ -1,7 +1,8 @@
 // The kernels, by name: decode_<type>_<key dim>_<value dim>_<query rows a block>
-// general, and read_floor. internal/cuda/kernel.go chooses among them.
+// general, store_rows and read_floor. internal/cuda/kernel.go chooses among them.
 #include "decode.cuh"
 #include "floor.cuh"
+#include "store.cuh"
 
 using namespace flashdec;
 
@@ -25,17 +26,21 @@ extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant_
 
 extern "C" __global__ void __launch_bounds__(512) read_floor(const __grid_constant__ FloorParams p) { read_all(p); }
 
+extern "C" __global__ void __launch_bounds__(128) store_rows(const __grid_constant__ StoreParams p) {
+  flashdec::store_rows(p);
+}
+
 #define DIMS(name, type)          \
-  DECODE(name, type, 64, 64, 1) \
-  DECODE(name, type, 64, 64, 2) \
+  DECODE(name, type, 64, 64, 1)   \
+  DECODE(name, type, 64, 64, 2)   \
   DECODE(name, type, 128, 128, 1) \
   DECODE(name, type, 128, 128, 2) \
   DECODE(name, type, 192, 128, 1) \
   DECODE(name, type, 256, 256, 1)
 
+// Codes of dim 64 are few bytes: groups above 8 read them twice.
 #define CODE_DIMS(name, type)     \
-  DECODE(name, type, 64, 64, 1) \
-  DECODE(name, type, 64, 64, 2) \
+  DECODE(name, type, 64, 64, 1)   \
   DECODE(name, type, 128, 128, 1) \
   DECODE(name, type, 128, 128, 2) \
   DECODE(name, type, 256, 256, 1)

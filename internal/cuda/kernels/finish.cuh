@@ -47,6 +47,7 @@ enum Target { kResult, kPartial, kKeep };
 // multiplied by: a sink's presence shrinks it.
 __device__ __forceinline__ float result_row(const Params &p, const Work &w, int r, int64_t row, bool write, float m, float l) {
   float factor = 1.0f;
+  if (w.lost) m = l = factor = CUDART_NAN_F;
   if (p.slopes && !is_empty(m)) {
     int head, pos = w.pos + query_of(p, w.row + r, head);
     float slope = p.slopes[w.head * p.group + head];

@@ -49,6 +49,11 @@ struct alignas(16) Work {
   int32_t counter;     // index into Params::counters
   int32_t page_table;  // first entry of the sequence's page table in Params::pages
   int32_t page;        // the page that holds all keys, or -1
+  // Where Params::lens is set, pos counts from the sequence's length, and begin and
+  // end follow from it.
+  int32_t seq;
+  int32_t capacity;    // keys that its page table has room for
+  int32_t lost;        // 1: the length is out of range, and the results are NaN
 };
 
 // A step in which all works follow from the block's place in the grid (split,
@@ -60,7 +65,7 @@ struct Regular {
   int32_t splits;      // of every unit; 0: the step is not regular
   int32_t heads;       // KV heads
   int32_t begin, end;  // keys that a unit sees
-  int32_t step;        // split borders are begin + a multiple of it
+  int32_t step;        // also where the step is not regular: split borders are begin + a multiple of it
   int32_t each, more;
   int32_t rows;        // query rows of a unit
   int32_t pos;         // position of a sequence's first query
@@ -87,6 +92,8 @@ struct Params {
   const uint8_t *mask;    // [mask_seqs, mask_queries, mask_keys] or null
   int64_t mask_keys;
   void *trace;            // [blocks, kMarks] of trace.cuh, or null
+  const int32_t *lens;    // [sequences] keys of each, read when the step runs; or null
+  int32_t *lost;          // set to a sequence whose length is out of range, + 1
   uint64_t group_magic;   // ceil(2^40 / group)
   uint64_t page_magic;    // floor(2^64 / page_size) + 1; 0 where page_size is 1
   Regular regular;
@@ -110,6 +117,6 @@ struct Params {
   uint32_t band_magic;    // floor(2^32 / band) + 1
 };
 
-static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 416, "internal/cuda/params.go");
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 432, "internal/cuda/params.go");
 
 }  // namespace flashdec

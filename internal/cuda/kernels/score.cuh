@@ -6,11 +6,34 @@
 
 namespace flashdec {
 
+// The keys of a work whose sequence's length is read on the device: the same cut as
+// of package plan, so that as many splits of a fresh plan give the same bits.
+__device__ __forceinline__ void follow_length(const Params &p, Work &w) {
+  int len = p.lens[w.seq];
+  w.lost = len < 0 || len > w.capacity;
+  if (w.lost) {
+    if (threadIdx.x == 0) *p.lost = w.seq + 1;
+    len = 0;
+  }
+  w.pos += len;
+  int newest = w.pos + static_cast<int>(w.item_rows * p.group_magic >> 40) - 1;
+  int seen = p.causal ? max(min(len, w.pos + 1), 0) : len;  // by the first query
+  int begin = p.window > 0 && p.window <= w.pos ? min(w.pos - p.window + 1, seen) : 0;
+  int keys = (p.causal ? max(min(len, newest + 1), 0) : len) - begin;
+  int steps = (keys + p.regular.step - 1) / p.regular.step, each = steps / w.num_splits, more = steps % w.num_splits;
+  w.begin = begin + min((w.split * each + min(w.split, more)) * p.regular.step, keys);
+  w.end = begin + min(((w.split + 1) * each + min(w.split + 1, more)) * p.regular.step, keys);
+}
+
 // The work of this block.
 __device__ __forceinline__ Work work_of(const Params &p) {
   const Regular &e = p.regular;
-  if (e.splits == 0) return p.works[blockIdx.x];
   Work w;
+  if (e.splits == 0) {
+    w = p.works[blockIdx.x];
+    if (p.lens) follow_length(p, w);
+    return w;
+  }
   int split = blockIdx.x, seq = blockIdx.z, unit = seq * e.heads + blockIdx.y;
   w.split = split;
   w.head = blockIdx.y;
@@ -24,6 +47,7 @@ __device__ __forceinline__ Work work_of(const Params &p) {
   w.counter = unit;
   w.partial = static_cast<int64_t>(unit) * e.splits * e.rows;
   w.page = e.page_first + seq * e.page_step;
+  w.seq = w.capacity = w.lost = 0;
   return w;
 }
 
