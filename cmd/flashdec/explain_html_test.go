@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/flashdec/flashdec/internal/explain"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -64,6 +67,25 @@ func TestPageRefuses(t *testing.T) {
 	refuses(t, []string{"--splits", "129", "128"}, "explain", file, "--html=-", "--splits=129")
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Errorf("the input has changed, %v", err)
+	}
+}
+
+// TestHeaviestKeys: those that a stable sort would put first.
+func TestHeaviestKeys(t *testing.T) {
+	for seed := range 200 {
+		var all, top []explain.Key
+		for i := range seed % 40 {
+			k := explain.Key{Pos: i, Weight: number(i * (seed + 7) % 11)}
+			if i%13 == 5 {
+				k.Weight = number(math.NaN())
+			}
+			all, top = append(all, k), withHeavy(top, k)
+		}
+		all = slices.DeleteFunc(all, func(k explain.Key) bool { return !(k.Weight > 0) })
+		slices.SortStableFunc(all, func(a, b explain.Key) int { return cmp.Compare(b.Weight, a.Weight) })
+		if all = all[:min(len(all), maxTop)]; !slices.Equal(all, top) {
+			t.Fatalf("%v, want %v", top, all)
+		}
 	}
 }
 
@@ -254,6 +276,30 @@ func TestPageSlider(t *testing.T) {
 		}
 	}
 	at(3)
+	var tree struct {
+		Nodes []struct {
+			Role, Name, Value struct{ Value any }
+			Properties []struct {
+				Name  string
+				Value struct{ Value any }
+			}
+		}
+	}
+	b.call("Accessibility.getFullAXTree", nil, &tree)
+	slider := ""
+	for _, n := range tree.Nodes {
+		if n.Role.Value == "slider" {
+			slider += fmt.Sprintf("%v: %v", n.Name.Value, n.Value.Value)
+			for _, p := range n.Properties {
+				if p.Name == "valuemax" {
+					slider += fmt.Sprint(" of ", p.Value.Value)
+				}
+			}
+		}
+	}
+	if slider != "Number of splits: 3 of 128" {
+		t.Errorf("a screen reader is told of the slider %q", slider)
+	}
 	b.eval(`document.getElementById("splits").focus() || true`, new(bool))
 	for _, step := range []struct {
 		key     string

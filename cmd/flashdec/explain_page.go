@@ -73,38 +73,44 @@ func (b *pageBuilder) scores() {
 		return
 	}
 	p.Strip = explain.Bins(b.begin, b.end, maxBins)
-	all, bin := make([]explain.Key, len(b.keys)), 0
-	for i, s := range b.keys {
-		all[i] = b.key(s)
+	b.tokens()
+	bin := 0
+	for _, s := range b.keys {
+		k := b.key(s)
 		for s.pos >= p.Strip[bin].End {
 			bin++
 		}
-		p.Strip[bin].Weight += all[i].Weight
+		p.Strip[bin].Weight += k.Weight
+		if p.Text != nil {
+			p.Text[k.Pos-b.begin].Level = explain.Level(k.Weight)
+		}
+		p.Top = withHeavy(p.Top, k)
 	}
-	b.tokens(all)
-	p.Top = mostWeighted(all)
 	b.rank()
 }
 
-// mostWeighted are the first of the keys in falling order of weight. Keys without a
-// weight, or without a finite one, are not among them.
-func mostWeighted(keys []explain.Key) []explain.Key {
-	top := slices.DeleteFunc(slices.Clone(keys), func(k explain.Key) bool { return !(k.Weight > 0) })
-	slices.SortStableFunc(top, func(a, b explain.Key) int { return cmp.Compare(b.Weight, a.Weight) })
+// withHeavy is the first maxTop keys in falling order of weight, a further key among
+// them if it belongs there. A key without a weight, or without a finite one, does not.
+func withHeavy(top []explain.Key, k explain.Key) []explain.Key {
+	if !(k.Weight > 0) || len(top) == maxTop && k.Weight <= top[maxTop-1].Weight {
+		return top
+	}
+	at := len(top) // the keys before it with equal weights stay before it
+	for at > 0 && top[at-1].Weight < k.Weight {
+		at--
+	}
+	top = slices.Insert(top, at, k)
 	return top[:min(len(top), maxTop)]
 }
 
-// tokens shades the text, where there is not too much of it.
-func (b *pageBuilder) tokens(keys []explain.Key) {
+// tokens is the text to shade, where there is not too much of it.
+func (b *pageBuilder) tokens() {
 	if b.pieces == nil || b.end-b.begin > maxTokens {
 		return
 	}
 	b.p.Text = make([]explain.Token, b.end-b.begin)
 	for i := range b.p.Text {
 		b.p.Text[i].Text = strings.ReplaceAll(explain.Printable(b.pieces[b.begin+i]), "⏎", "⏎\n")
-	}
-	for _, k := range keys {
-		b.p.Text[k.Pos-b.begin].Level = explain.Level(k.Weight)
 	}
 }
 
