@@ -192,7 +192,7 @@ func TestPageChecksItself(t *testing.T) {
 	}
 	for i, file := range files {
 		if !testing.Short() || i%8 == 0 {
-			rows = append(rows, []string{file}, []string{file, "--splits=7"})
+			rows = append(rows, []string{file, fmt.Sprintf("--splits=%d", 1+i%9)})
 		}
 	}
 	rules := goodFile().write(t, filepath.Join(t.TempDir(), "rules.safetensors"))
@@ -374,7 +374,9 @@ func TestPageLooks(t *testing.T) {
 			if found := b.text(unnamed); found != "" {
 				t.Errorf("%s: without a name: %s", what, found)
 			}
-			keep(t, b, "body", what)
+			if *pictures != "" {
+				keep(t, b, "body", what)
+			}
 		}
 	}
 }
