@@ -279,7 +279,7 @@ func TestPageSlider(t *testing.T) {
 	var tree struct {
 		Nodes []struct {
 			Role, Name, Value struct{ Value any }
-			Properties []struct {
+			Properties        []struct {
 				Name  string
 				Value struct{ Value any }
 			}
