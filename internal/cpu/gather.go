@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
 )
 
 // tile lists at most simd.TileKeys keys: where their rows begin in the planes'
@@ -49,33 +50,64 @@ func (t *tile) add(from *tile, lo, hi int) {
 func (w *worker) gather(t *tile, lo, hi int) {
 	t.resize(hi - lo)
 	view := &w.job.launch.KV
-	pages := view.Seqs[w.item.Seq].Pages
-	for i := 0; i < hi-lo; {
-		page, slot := pages[(lo+i)/view.PageSize], (lo+i)%view.PageSize
-		n := min(view.PageSize-slot, hi-lo-i)
-		rows(t.k[i:i+n], &view.K, page, w.item.Head, slot)
-		rows(t.v[i:i+n], &view.V, page, w.item.Head, slot)
-		if view.K.Scales.Kind == kv.TokenScale {
-			t.kScale = t.kScale[:i+n]
-			tokenScales(t.kScale[i:], &view.K.Scales, page, w.item.Head, slot)
-		}
-		if view.V.Scales.Kind == kv.TokenScale {
-			t.vScale = t.vScale[:i+n]
-			tokenScales(t.vScale[i:], &view.V.Scales, page, w.item.Head, slot)
-		}
-		i += n
-	}
+	w.rowsOf(t.k, &view.K, w.item, lo)
+	w.rowsOf(t.v, &view.V, w.item, lo)
+	t.kScale = w.tokenScales(t.kScale, &view.K, lo, hi)
+	t.vScale = w.tokenScales(t.vScale, &view.V, lo, hi)
 	for i := range t.pos {
 		t.pos[i] = lo + i
 	}
 }
 
-// rows fills off with the byte offsets of the rows of a page from a slot on.
-func rows(off []int, p *kv.Plane, page kv.PageID, head, slot int) {
-	at := p.Offset(page, head, slot)
+// rowsOf fills off with the byte offsets of the rows of an item's keys from lo on.
+func (w *worker) rowsOf(off []int, p *kv.Plane, it *plan.Item, lo int) {
+	view := &w.job.launch.KV
+	pages := view.Seqs[it.Seq].Pages
 	step := p.Offset(0, 0, 1)
-	for i := range off {
-		off[i] = at
-		at += step
+	for len(off) > 0 {
+		slot := lo % view.PageSize
+		at := p.Offset(pages[lo/view.PageSize], it.Head, slot)
+		n := min(view.PageSize-slot, len(off))
+		for i := range off[:n] {
+			off[i] = at
+			at += step
+		}
+		off = off[n:]
+		lo += n
 	}
+}
+
+// tokenScales fills dst with the scales of the keys [lo, hi), if each has one.
+func (w *worker) tokenScales(dst []float32, p *kv.Plane, lo, hi int) []float32 {
+	if p.Scales.Kind != kv.TokenScale {
+		return dst[:0]
+	}
+	view := &w.job.launch.KV
+	pages := view.Seqs[w.item.Seq].Pages
+	dst = dst[:hi-lo]
+	for i := 0; i < len(dst); {
+		slot := (lo + i) % view.PageSize
+		n := min(view.PageSize-slot, len(dst)-i)
+		tokenScales(dst[i:i+n], &p.Scales, pages[(lo+i)/view.PageSize], w.item.Head, slot)
+		i += n
+	}
+	return dst
+}
+
+// following lists the rows of the keys that this worker is likely to score after
+// the chunk that ends at hi: the item's next chunk, or else the beginning of the
+// item that nobody has taken yet.
+func (w *worker) following(hi int) []int {
+	it, lo := w.item, hi
+	if hi >= w.end {
+		i := int(w.job.next.Load())
+		if i >= len(w.job.launch.Plan.Items) {
+			return nil
+		}
+		it = &w.job.launch.Plan.Items[i]
+		lo = it.Begin
+	}
+	off := w.next[:max(0, min(simd.TileKeys, it.End-lo))]
+	w.rowsOf(off, &w.job.launch.KV.K, it, lo)
+	return off
 }

@@ -39,6 +39,7 @@ type worker struct {
 
 	score scorer
 	fetch bool // nobody has fetched ahead for this tile yet
+	end   int  // where the keys end that the query tile sees of its item
 
 	// Buffers, for as many rows as the largest tile of the launch has.
 	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
@@ -49,6 +50,7 @@ type worker struct {
 	o        []float32 // [rows, ValueDim] numerators, in units
 	unit     float32   // see lift and lower
 	tiles    [2]tile   // this tile, and the next
+	next     []int     // [TileKeys] see following
 	visible  tile      // keys of this tile that a mask leaves
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
 	finished int       // how many
@@ -66,6 +68,7 @@ func (w *worker) reserve(rows, splits int) {
 	w.o = resize(w.o, rows*shape.ValueDim)
 	w.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
 	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
+	w.next = resize(w.next, simd.TileKeys)
 	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
 		t.resize(simd.TileKeys)
 	}
@@ -78,6 +81,7 @@ func (w *worker) compute(it *plan.Item) bool {
 	for i := 0; i < it.NumQueries; i += step {
 		w.begin(it.Query+i, min(step, it.NumQueries-i))
 		lo, hi := w.span()
+		w.end = hi
 		for ; lo < hi; lo += chunkKeys {
 			if !w.chunk(lo, min(lo+chunkKeys, hi)) {
 				return false
@@ -171,7 +175,8 @@ func (w *worker) endChunk() {
 	}
 }
 
-// divide is o = a / l.
+// divide is o = a / l: a division, not a reciprocal, by which an average of ones
+// would not be one.
 func divide(o, a []float32, l float32) {
 	for d, x := range a[:len(o)] {
 		o[d] = x / l

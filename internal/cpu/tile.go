@@ -118,6 +118,10 @@ func (w *worker) ahead() (thisV, nextK simd.Ahead) {
 	w.fetch = false
 	view, kernels := &w.job.launch.KV, &w.job.kernels
 	thisV = simd.Ahead{Data: view.V.Data, Off: w.tiles[0].v, Bytes: kernels.v.RowBytes(view.V.Dim)}
-	nextK = simd.Ahead{Data: view.K.Data, Off: w.tiles[1].k, Bytes: kernels.k.RowBytes(view.K.Dim)}
+	next := w.tiles[1].k
+	if len(next) == 0 {
+		next = w.following(w.tiles[0].pos[len(w.tiles[0].pos)-1] + 1)
+	}
+	nextK = simd.Ahead{Data: view.K.Data, Off: next, Bytes: kernels.k.RowBytes(view.K.Dim)}
 	return thisV, nextK
 }
