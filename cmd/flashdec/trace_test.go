@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flashdec/flashdec/backend"
 )
 
 var traceArgs = []string{"trace", "--lens=5000,300x3,0", "--q-heads=8", "--kv-heads=2", "--head-dim=32", "--threads=3", "--rounds=2", "--mb=64"}
@@ -113,6 +115,24 @@ func TestTraceShowsOneWhereBothAreTheSame(t *testing.T) {
 		r := objects(t, want(t, exitDone, append(slices.Clone(traceArgs), "--json", args)...).stdout)[0]
 		if n := len(r["decodes"].([]any)); n != decodes {
 			t.Errorf("%s shows %d decodes, want %d", args, n, decodes)
+		}
+	}
+}
+
+// TestTraceShowsTheMedian of all rounds, of an even number the quicker one.
+func TestTraceShowsTheMedian(t *testing.T) {
+	for _, c := range []struct{ ends, want []int64 }{
+		{[]int64{9, 1, 5}, []int64{1, 5, 9}},
+		{[]int64{4}, []int64{4, 4, 4}},
+		{[]int64{7, 3, 100, 2}, []int64{2, 3, 100}},
+	} {
+		d := tracedDecode{}
+		for _, end := range c.ends {
+			d.traces = append(d.traces, &backend.Trace{End: end})
+		}
+		d.pick()
+		if got := []int64{d.traces[0].End, d.run.Trace.End, d.traces[len(d.traces)-1].End}; !slices.Equal(got, c.want) {
+			t.Errorf("%v: quickest, median and slowest are %v, want %v", c.ends, got, c.want)
 		}
 	}
 }

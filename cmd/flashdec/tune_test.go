@@ -96,6 +96,19 @@ func TestTunedPlans(t *testing.T) {
 	}
 }
 
+// TestTunedWorkWakesHelpers: where a helper is worth waking for far more than the
+// step, the caller does all of it.
+func TestTunedWorkWakesHelpers(t *testing.T) {
+	tunedTo(t, 64, 1<<30)
+	r := objects(t, want(t, exitDone, "trace", layer, "--threads=2", "--splits=8", "--rounds=3", "--json").stdout)[0]
+	for _, x := range r["decodes"].([]any) {
+		d := x.(map[string]any)
+		if first := d["workers"].([]any)[0].(map[string]any); first["items"] != d["items"] {
+			t.Errorf("worker 0 has %v of %v items, want all", first["items"], d["items"])
+		}
+	}
+}
+
 // TestBenchTellsWhatIsTuned, in each row of its own ways.
 func TestBenchTellsWhatIsTuned(t *testing.T) {
 	noCache(t)
