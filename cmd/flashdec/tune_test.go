@@ -100,7 +100,7 @@ func TestTunedPlans(t *testing.T) {
 // step, the caller does all of it.
 func TestTunedWorkWakesHelpers(t *testing.T) {
 	tunedTo(t, 64, 1<<30)
-	r := objects(t, want(t, exitDone, "trace", layer, "--threads=2", "--splits=8", "--rounds=3", "--json").stdout)[0]
+	r := objects(t, want(t, exitDone, "trace", "--lens=200000", "--q-heads=9", "--kv-heads=3", "--head-dim=64", "--mb=256", "--threads=2", "--splits=8", "--rounds=3", "--json").stdout)[0]
 	for _, x := range r["decodes"].([]any) {
 		d := x.(map[string]any)
 		if first := d["workers"].([]any)[0].(map[string]any); first["items"] != d["items"] {
