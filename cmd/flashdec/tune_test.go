@@ -100,7 +100,7 @@ func TestTunedPlans(t *testing.T) {
 // step, the caller does all of it.
 func TestTunedWorkWakesHelpers(t *testing.T) {
 	tunedTo(t, 64, 1<<30)
-	r := objects(t, want(t, exitDone, "trace", "--lens=200000", "--q-heads=9", "--kv-heads=3", "--head-dim=64", "--mb=256", "--threads=2", "--splits=8", "--rounds=3", "--json").stdout)[0]
+	r := objects(t, want(t, exitDone, "trace", "--lens=50000", "--q-heads=9", "--kv-heads=3", "--head-dim=64", "--mb=64", "--threads=2", "--splits=8", "--rounds=3", "--json").stdout)[0]
 	for _, x := range r["decodes"].([]any) {
 		d := x.(map[string]any)
 		if first := d["workers"].([]any)[0].(map[string]any); first["items"] != d["items"] {
@@ -135,8 +135,18 @@ func TestBenchTellsWhatIsTuned(t *testing.T) {
 	if text := want(t, exitDone, args...).stdout; !strings.Contains(text, "\ntuned on 2026-11-29") {
 		t.Errorf("the table does not tell:\n%s", text)
 	}
-	if text := want(t, exitDone, append(args, "--no-tuned")...).stdout; strings.Contains(text, "tuned") {
+	if text := want(t, exitDone, append(slices.Clone(args), "--no-tuned")...).stdout; strings.Contains(text, "tuned") {
 		t.Errorf("the table tells of what is not used:\n%s", text)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v, want one file", files, err)
+	}
+	if err := os.WriteFile(files[0], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := want(t, exitDone, args...); strings.Count(r.errs, "\n") != 1 || strings.Contains(r.stdout, "tuned") {
+		t.Errorf("damaged: stderr %q, want one line for all cases", r.errs)
 	}
 }
 
