@@ -35,6 +35,9 @@ func (s *Sequence) Loss(first int, k, v []float32) (Loss, error) {
 		return Loss{}, fmt.Errorf("%w: %d tokens from position %d on of a sequence of %d", attn.ErrShape, n, first, s.n)
 	}
 	view := s.cache.view([]Table{s.clipped()})
+	if err := view.OnHost(); err != nil {
+		return Loss{}, err
+	}
 	rows := view.Sequence(0)
 	return Loss{
 		deviation(rows.Key, k, first, cfg.NumKVHeads, cfg.KeyDim),
