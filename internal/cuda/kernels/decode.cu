@@ -7,7 +7,7 @@
 using namespace flashdec;
 
 #define DECODE(name, type, k, v, sets)                                                        \
-  extern "C" __global__ void __launch_bounds__(256)                                           \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                        \
       decode_##name##_##k##_##v##_##sets(const __grid_constant__ Params p) {                  \
     decode_work<type, k, v, sets>(p);                                                         \
   }

@@ -37,14 +37,14 @@ struct Walk {
   int key;             // first key of the next tile to fetch
   int step;            // keys from one of the warp's tiles to the next
   int together;        // adjacent keys of a tile that never cross a border of pages: all, kPart or 1
-  int64_t page;        // of the next tile; of this lane's row where tiles may cross
+  int32_t page;        // of the next tile; of this lane's row where tiles may cross
   const char *k, *v;   // this KV head
   uint64_t policy;     // of L2
 };
 
 // The page of the tile's first key, or of this lane's key of the tile.
 template <class S>
-__device__ __forceinline__ int64_t page_for(const Params &p, const Work &w, const Walk &walk, int key) {
+__device__ __forceinline__ int32_t page_for(const Params &p, const Work &w, const Walk &walk, int key) {
   if (w.page >= 0) return w.page;
   int slot, mine = walk.together == S::kTile ? key : key + threadIdx.x % S::kTile;
   return mine < w.end && key < w.end ? p.pages[w.page_table + page_of(p, max(mine, w.begin), slot)] : 0;
