@@ -118,11 +118,12 @@
   function drawMerge(splits, merged) {
     const all = [...splits, ...sinkState].filter((s) => s.m !== -Infinity);
     const factor = (s) => decimal(Math.exp(s.m - merged.m));
+    const factorOf = (x) => (x < 0 ? `(${decimal(x)})` : decimal(x));
     const maxima = all.slice(0, 8).map((s) => decimal(s.m)).join(", ") + (all.length > 8 ? `, … (${all.length - 8} more)` : "");
     element("merge-m").textContent = `= max(${maxima}) = ${decimal(merged.m)}`;
     element("merge-l").textContent = `= ${sum(all.map((s) => `${factor(s)} · ${decimal(s.l)}`))} = ${decimal(merged.l)}`;
     element("merge-o").textContent = merged.o.length === 0 ? "" :
-      `first element: (${sum(all.map((s) => `${factor(s)} · ${decimal(s.l)} · ${decimal(s.o[0])}`))}) / ${decimal(merged.l)} = ${decimal(merged.o[0])}`;
+      `first element: (${sum(all.map((s) => `${factor(s)} · ${decimal(s.l)} · ${factorOf(s.o[0])}`))}) / ${decimal(merged.l)} = ${decimal(merged.o[0])}`;
   }
 
   function drawComparison(merged, n) {
