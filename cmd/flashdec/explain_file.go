@@ -40,10 +40,11 @@ type explained struct {
 	OK         bool          `json:"ok"`
 
 	limit float64 // of Difference
+	maxV  float64 // the largest finite |v| that the row sees
 }
 
 // rowLimit is how far the merge and the direct form may lie apart, in float64,
-// relative to the largest |out| and |lse|: sums of up to millions of terms, each
+// relative to the largest |v| and |lse|: sums of up to millions of terms, each
 // with a rounding of 2⁻⁵³.
 const rowLimit = 1e-9
 
@@ -144,7 +145,7 @@ func (x *explained) take(r explainable, splits []plan.Item) {
 			}
 		}
 		trace := trace{n: len(keys)}
-		states[i] = walk(keys, r.valueDim(), r.value, trace.see)
+		states[i] = walk(keys, r.valueDim(), x.watched(r.value), trace.see)
 		if len(keys) > 0 && (x.Traced < 0 || trace.grew > x.Grew) {
 			x.Traced, x.Grew, x.Steps = i, trace.grew, trace.steps
 		}
@@ -163,6 +164,20 @@ func (x *explained) take(r explainable, splits []plan.Item) {
 		x.States[i].place(states[i], merged)
 	}
 	x.M, x.L, x.LSE, x.Out = number(merged.M), number(merged.L), number(merged.LSE()), numbers(merged.O)
+}
+
+// watched is value, and notes how large values are: what an average of them may be
+// off by grows with the values, not with an average in which they cancel.
+func (x *explained) watched(value func(pos int) []float64) func(pos int) []float64 {
+	return func(pos int) []float64 {
+		v := value(pos)
+		for _, e := range v {
+			if a := math.Abs(e); a > x.maxV && !math.IsInf(a, 0) {
+				x.maxV = a
+			}
+		}
+		return v
+	}
 }
 
 // trace keeps the steps of a recurrence over n keys that are worth showing: the
@@ -194,15 +209,12 @@ func (x *explained) compare(r explainable) error {
 	}
 	x.DirectLSE, x.DirectOut = number(lse), numbers(out)
 	mine := make([]float64, len(x.Out))
-	scale := 1.0
 	for i, o := range x.Out {
 		mine[i] = float64(o)
-		if a := math.Abs(out[i]); a > scale && !math.IsInf(a, 0) {
-			scale = a
-		}
 	}
-	if a := math.Abs(lse); a > scale && !math.IsInf(a, 0) {
-		scale = a
+	scale := max(1, x.maxV)
+	if a := math.Abs(lse); !math.IsInf(a, 0) && !math.IsNaN(a) {
+		scale = max(scale, a)
 	}
 	difference := math.Max(furthest(mine, out), furthest([]float64{float64(x.LSE)}, []float64{lse}))
 	x.Difference, x.limit = number(difference), rowLimit*scale

@@ -168,6 +168,32 @@ func TestPageStaysSmall(t *testing.T) {
 	}
 }
 
+// cancellingFile has large values that cancel nearly all, beside an ordinary score.
+func cancellingFile(t *testing.T) string {
+	t.Helper()
+	const n = 600
+	f := &testFile{map[string]tensorfile.Tensor{}, map[string]string{}}
+	f.put("q", 1, 1, 1, 4)
+	k, v := make([]float32, 4*n), make([]float32, 3*n)
+	for i := range n {
+		for d := range 4 {
+			k[4*i+d] = float32(math.Sin(float64(i/2*4 + d)))
+		}
+		for d := range 3 {
+			v[3*i+d] = float32(1e12 * math.Cos(float64(i/2*3+d)) * float64(1-i%2*2))
+		}
+	}
+	f.tensors["k"], f.tensors["v"] = singles("k", k, []int{1, 1, n, 4}), singles("v", v, []int{1, 1, n, 3})
+	return f.write(t, filepath.Join(t.TempDir(), "cancelling.safetensors"))
+}
+
+// TestExplainCancellingValues: what is lost where values cancel is no failure.
+func TestExplainCancellingValues(t *testing.T) {
+	for _, splits := range []string{"--splits=1", "--splits=7", "--splits=600"} {
+		want(t, exitDone, "explain", cancellingFile(t), splits)
+	}
+}
+
 // check fails unless a page's own comparison came out well, in silence, and without
 // asking for anything but the page.
 func (b *browser) check(t *testing.T, what, url string) {
@@ -206,7 +232,7 @@ func TestPageChecksItself(t *testing.T) {
 		"sinks": singles("sinks", x[7:8], []int{1}),
 	}
 	odd.metadata = nil
-	rows = append(rows, []string{hostileFile(t)}, []string{largeFile(t, 5000, 300, true)}, []string{odd.write(t, filepath.Join(t.TempDir(), "odd.safetensors"))})
+	rows = append(rows, []string{cancellingFile(t), "--splits=7"}, []string{hostileFile(t)}, []string{largeFile(t, 5000, 300, true)}, []string{odd.write(t, filepath.Join(t.TempDir(), "odd.safetensors"))})
 	for _, args := range rows {
 		path, _ := pageOf(t, args...)
 		b.open(pageURL(path))

@@ -159,7 +159,7 @@ func (b *pageBuilder) data() {
 	d.Sink = x.Sink
 	d.Merged = b.cut(float64(x.M), float64(x.L), x.Out)
 	d.MergedLSE, d.DirectLSE, d.DirectOut = x.LSE, x.DirectLSE, x.DirectOut[:d.Shown]
-	d.Limit, d.SameLimit = number(x.limit), sameLimit
+	d.Limit, d.SameLimit, d.Scale = number(x.limit), sameLimit, number(max(1, x.maxV))
 	b.p.Difference, b.p.OK = x.Difference, x.OK
 	b.p.AllSteps = single && len(b.keys) <= maxAllSteps
 }

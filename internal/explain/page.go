@@ -119,7 +119,8 @@ type Data struct {
 	DirectLSE Number   `json:"directLSE"`
 	DirectOut []Number `json:"directOut"`
 	Limit     Number   `json:"limit"`     // of |merged − direct|
-	SameLimit Number   `json:"sameLimit"` // of the same state computed twice, relative
+	SameLimit Number   `json:"sameLimit"` // of the same state computed twice, relative to 1, l and Scale
+	Scale     Number   `json:"scale"`     // largest |v|, at least 1
 	Steps     []State  `json:"steps"`     // after every visible key, where each is a piece
 }
 

@@ -46,8 +46,7 @@
   }
   const furthest = (a, b) => a.reduce((worst, x, i) => Math.max(worst, apart(x, b[i])), 0);
   const fromDirect = (s) => Math.max(apart(lse(s), data.directLSE), furthest(s.o, data.directOut));
-  const between = (a, b) => Math.max(apart(a.m, b.m), apart(a.l, b.l) / Math.max(1, Math.abs(b.l)), furthest(a.o, b.o) / scale(b.o));
-  const scale = (o) => o.reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 1);
+  const between = (a, b) => Math.max(apart(a.m, b.m), apart(a.l, b.l) / Math.max(1, Math.abs(b.l)), furthest(a.o, b.o) / data.scale);
 
   // Numbers as the rest of the page writes them.
   const minus = (text) => text.replaceAll("-", "−");
