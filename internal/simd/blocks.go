@@ -35,7 +35,9 @@ func Dot(b Block) DotFunc { return dotFor(b) }
 
 // Dequantise writes the elements of blocks to dst, whole blocks. A product is
 // rounded before anything is added to it.
-func Dequantise(b Block, dst []float32, src []byte) {
+func Dequantise(b Block, dst []float32, src []byte) { dequantise(b, dst, src) }
+
+func dequantiseGeneric(b Block, dst []float32, src []byte) {
 	size := b.Bytes()
 	for ; len(dst) > 0; dst, src = dst[BlockElements:], src[size:] {
 		dequantiseBlock(b, (*[BlockElements]float32)(dst), src[:size])

@@ -130,6 +130,51 @@ reduce:
 	VZEROUPPER
 	RET
 
+// func dequantiseQ4_0AVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantiseQ4_0AVX2(SB), NOSPLIT, $0-24
+	MOVL         $0x0000000f, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVL         $0x41000000, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), X2
+	VCVTPH2PS    X2, Y2
+	VPMOVZXBD    2(CX), Y4
+	VPAND        Y0, Y4, Y3
+	VPSRLD       $0x04, Y4, Y5
+	VPMOVZXBD    10(CX), Y6
+	VPAND        Y0, Y6, Y4
+	VPSRLD       $0x04, Y6, Y6
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VCVTDQ2PS    Y4, Y4
+	VSUBPS       Y1, Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y5, Y5
+	VCVTDQ2PS    Y6, Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VMULPS       Y2, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VMULPS       Y2, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VMULPS       Y2, Y6, Y6
+	VMOVUPS      Y6, 96(AX)
+	ADDQ         $+18, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func dotQ4_1AVX2(y *float32, rows int, row *byte, x *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotQ4_1AVX2(SB), NOSPLIT, $0-40
@@ -256,6 +301,50 @@ reduce:
 	VZEROUPPER
 	RET
 
+// func dequantiseQ4_1AVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantiseQ4_1AVX2(SB), NOSPLIT, $0-24
+	MOVL         $0x0000000f, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), X1
+	VCVTPH2PS    X1, Y1
+	VPBROADCASTW 2(CX), X2
+	VCVTPH2PS    X2, Y2
+	VPMOVZXBD    4(CX), Y4
+	VPAND        Y0, Y4, Y3
+	VPSRLD       $0x04, Y4, Y5
+	VPMOVZXBD    12(CX), Y6
+	VPAND        Y0, Y6, Y4
+	VPSRLD       $0x04, Y6, Y6
+	VCVTDQ2PS    Y3, Y3
+	VCVTDQ2PS    Y4, Y4
+	VCVTDQ2PS    Y5, Y5
+	VCVTDQ2PS    Y6, Y6
+	VMULPS       Y1, Y3, Y3
+	VADDPS       Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)
+	VMULPS       Y1, Y4, Y4
+	VADDPS       Y2, Y4, Y4
+	VMOVUPS      Y4, 32(AX)
+	VMULPS       Y1, Y5, Y5
+	VADDPS       Y2, Y5, Y5
+	VMOVUPS      Y5, 64(AX)
+	VMULPS       Y1, Y6, Y6
+	VADDPS       Y2, Y6, Y6
+	VMOVUPS      Y6, 96(AX)
+	ADDQ         $+20, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func dotQ8_0AVX2(y *float32, rows int, row *byte, x *float32, blocks int)
 // Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·dotQ8_0AVX2(SB), NOSPLIT, $0-40
@@ -355,5 +444,38 @@ reduce:
 	ADDQ         $+4, AX
 	DECQ         CX
 	JNZ          row
+	VZEROUPPER
+	RET
+
+// func dequantiseQ8_0AVX2(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·dequantiseQ8_0AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), X0
+	VCVTPH2PS    X0, Y0
+	VPMOVSXBD    2(CX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VPMOVSXBD    10(CX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    18(CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VPMOVSXBD    26(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      Y3, 64(AX)
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         $+34, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
 	VZEROUPPER
 	RET

@@ -9,12 +9,27 @@ package simd
 //go:noescape
 func dotQ4_0AVX512(y *float32, rows int, row *byte, x *float32, blocks int)
 
+// dequantiseQ4_0AVX512 writes the elements of so many Q4_0 blocks, at least 1.
+//
+//go:noescape
+func dequantiseQ4_0AVX512(dst *float32, src *byte, blocks int)
+
 // dotQ4_1AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_1 blocks, at least 1.
 //
 //go:noescape
 func dotQ4_1AVX512(y *float32, rows int, row *byte, x *float32, blocks int)
 
+// dequantiseQ4_1AVX512 writes the elements of so many Q4_1 blocks, at least 1.
+//
+//go:noescape
+func dequantiseQ4_1AVX512(dst *float32, src *byte, blocks int)
+
 // dotQ8_0AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q8_0 blocks, at least 1.
 //
 //go:noescape
 func dotQ8_0AVX512(y *float32, rows int, row *byte, x *float32, blocks int)
+
+// dequantiseQ8_0AVX512 writes the elements of so many Q8_0 blocks, at least 1.
+//
+//go:noescape
+func dequantiseQ8_0AVX512(dst *float32, src *byte, blocks int)

@@ -101,6 +101,32 @@ DATA valuesQ4_0AVX512<>+56(SB)/4, $0x40c00000
 DATA valuesQ4_0AVX512<>+60(SB)/4, $0x40e00000
 GLOBL valuesQ4_0AVX512<>(SB), RODATA|NOPTR, $64
 
+// func dequantiseQ4_0AVX512(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·dequantiseQ4_0AVX512(SB), NOSPLIT, $0-24
+	VMOVUPS valuesQ4_0AVX512<>+0(SB), Z0
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), Y1
+	VCVTPH2PS    Y1, Z1
+	VPMOVZXBD    2(CX), Z2
+	VPSRLD       $0x04, Z2, Z3
+	VPERMPS      Z0, Z2, Z2
+	VPERMPS      Z0, Z3, Z3
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z1, Z3, Z3
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         $+18, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func dotQ4_1AVX512(y *float32, rows int, row *byte, x *float32, blocks int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dotQ4_1AVX512(SB), NOSPLIT, $0-40
@@ -207,6 +233,36 @@ DATA valuesQ4_1AVX512<>+56(SB)/4, $0x41600000
 DATA valuesQ4_1AVX512<>+60(SB)/4, $0x41700000
 GLOBL valuesQ4_1AVX512<>(SB), RODATA|NOPTR, $64
 
+// func dequantiseQ4_1AVX512(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·dequantiseQ4_1AVX512(SB), NOSPLIT, $0-24
+	VMOVUPS valuesQ4_1AVX512<>+0(SB), Z0
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), Y1
+	VCVTPH2PS    Y1, Z1
+	VPBROADCASTW 2(CX), Y2
+	VCVTPH2PS    Y2, Z2
+	VPMOVZXBD    4(CX), Z3
+	VPSRLD       $0x04, Z3, Z4
+	VPERMPS      Z0, Z3, Z3
+	VPERMPS      Z0, Z4, Z4
+	VMULPS       Z1, Z3, Z3
+	VADDPS       Z2, Z3, Z3
+	VMOVUPS      Z3, (AX)
+	VMULPS       Z1, Z4, Z4
+	VADDPS       Z2, Z4, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         $+20, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
+	VZEROUPPER
+	RET
+
 // func dotQ8_0AVX512(y *float32, rows int, row *byte, x *float32, blocks int)
 // Requires: AVX, AVX2, AVX512F, MMX+
 TEXT ·dotQ8_0AVX512(SB), NOSPLIT, $0-40
@@ -282,5 +338,30 @@ reduce:
 	ADDQ          $+4, AX
 	DECQ          CX
 	JNZ           row
+	VZEROUPPER
+	RET
+
+// func dequantiseQ8_0AVX512(dst *float32, src *byte, blocks int)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·dequantiseQ8_0AVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+block:
+	VPBROADCASTW (CX), Y0
+	VCVTPH2PS    Y0, Z0
+	VPMOVSXBD    2(CX), Z1
+	VCVTDQ2PS    Z1, Z1
+	VPMOVSXBD    18(CX), Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VMULPS       Z0, Z2, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         $+34, CX
+	ADDQ         $+128, AX
+	DECQ         DX
+	JNZ          block
 	VZEROUPPER
 	RET

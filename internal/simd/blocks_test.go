@@ -64,7 +64,7 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	y[rows] = guard
 	Dot(b)(y[:rows], x, data)
 	for r := range rows {
-		Dequantise(b, row, data[r*blocks*b.Bytes():])
+		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
 		want, size := 0.0, 0.0
 		for c, v := range row {
 			want += float64(v) * float64(x[c])
@@ -77,6 +77,35 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	if y[rows] != guard {
 		t.Errorf("y was written past its end: %v", y[rows])
 	}
+}
+
+// TestDequantiseEqualsPlain: bit for bit, NaN where NaN is, and not a byte beside.
+func TestDequantiseEqualsPlain(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for b := range Block(NumBlocks) {
+			for _, blocks := range []int{0, 1, 2, 7} {
+				data := randomBlocks(rng, b, blocks)
+				if blocks > 2 { // any bits, also those of subnormals, infinities and NaN
+					data[0], data[1], data[b.Bytes()], data[b.Bytes()+1] = 1, 0, 0, 0x7c
+					data[2*b.Bytes()], data[2*b.Bytes()+1] = 1, 0x7e
+				}
+				const guard = 12345
+				got, want := make([]float32, blocks*BlockElements+1), make([]float32, blocks*BlockElements)
+				got[len(want)] = guard
+				Dequantise(b, got[:len(want)], data)
+				dequantiseGeneric(b, want, data)
+				for i, w := range want {
+					if math.Float32bits(got[i]) != math.Float32bits(w) && (got[i] == got[i] || w == w) {
+						t.Fatalf("%v, %d blocks: element %d is %v, want %v", b, blocks, i, got[i], w)
+					}
+				}
+				if got[len(want)] != guard {
+					t.Errorf("%v, %d blocks: dst was written past its end: %v", b, blocks, got[len(want)])
+				}
+			}
+		}
+	})
 }
 
 // TestDotPassesNaNOn: a scale that is NaN or infinite spoils its own row alone.

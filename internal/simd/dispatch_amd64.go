@@ -123,13 +123,35 @@ func (a Ahead) args() (data *byte, off *int, keys, lines int) {
 	return unsafe.SliceData(a.Data), &a.Off[0], len(a.Off), (a.Bytes + 63) / 64
 }
 
-// dotKernel is assembly for rows of blocks.
-type dotKernel = func(y *float32, rows int, row *byte, x *float32, blocks int)
+// dotKernel and dequantiseKernel are assembly for blocks.
+type (
+	dotKernel        = func(y *float32, rows int, row *byte, x *float32, blocks int)
+	dequantiseKernel = func(dst *float32, src *byte, blocks int)
+)
 
 var (
 	dotAVX512 = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX512, Q4_1: dotQ4_1AVX512, Q8_0: dotQ8_0AVX512}
 	dotAVX2   = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX2, Q4_1: dotQ4_1AVX2, Q8_0: dotQ8_0AVX2}
 )
+
+var (
+	dequantiseAVX512 = [NumBlocks]dequantiseKernel{Q4_0: dequantiseQ4_0AVX512, Q4_1: dequantiseQ4_1AVX512, Q8_0: dequantiseQ8_0AVX512}
+	dequantiseAVX2   = [NumBlocks]dequantiseKernel{Q4_0: dequantiseQ4_0AVX2, Q4_1: dequantiseQ4_1AVX2, Q8_0: dequantiseQ8_0AVX2}
+)
+
+func dequantise(b Block, dst []float32, src []byte) {
+	blocks := len(dst) / BlockElements
+	if blocks == 0 || !useAVX2 {
+		dequantiseGeneric(b, dst, src)
+		return
+	}
+	_ = src[blocks*b.Bytes()-1]
+	if useAVX512 {
+		dequantiseAVX512[b](&dst[0], &src[0], blocks)
+	} else {
+		dequantiseAVX2[b](&dst[0], &src[0], blocks)
+	}
+}
 
 func dotFor(b Block) DotFunc {
 	switch {

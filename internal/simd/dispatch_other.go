@@ -7,6 +7,8 @@ const hasAVX2, hasAVX512 = false, false
 func scoresFor(e Elem) ScoresFunc         { return scoresPlain(e) }
 func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }
 
+func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
+
 func dotFor(b Block) DotFunc { return dotPlain(b) }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {

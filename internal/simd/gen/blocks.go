@@ -25,18 +25,14 @@ var blockTypes = []block{
 
 func blocksFile(g *gen) {
 	for _, b := range blockTypes {
-		dot{gen: g, block: b}.emit()
+		k := &blockKernel{gen: g, block: b}
+		k.emitDot()
+		k.emitDequantise()
 	}
 }
 
-// dot is the kernel
-//
-//	y[r] = Σ_c row_r[c]·x[c]
-//
-// for rows of blocks that follow one another in memory. Each block's codes become
-// float32, meet x, and are scaled once a block, or, where a block has a least
-// element to add, once an element.
-type dot struct {
+// blockKernel is what kernels for blocks of a layout have in common.
+type blockKernel struct {
 	*gen
 	block
 	constants struct{ low, values reg.VecVirtual }
@@ -51,7 +47,14 @@ const (
 	unroll = 2
 )
 
-func (g dot) emit() {
+// emitDot emits the kernel
+//
+//	y[r] = Σ_c row_r[c]·x[c]
+//
+// for rows of blocks that follow one another in memory. Each block's codes become
+// float32, meet x, and are scaled once a block, or, where a block has a least
+// element to add, once an element.
+func (g *blockKernel) emitDot() {
 	g.TEXT("dot"+g.name+g.suffix, "func(y *float32, rows int, row *byte, x *float32, blocks int)",
 		fmt.Sprintf("computes y[r] = Σ_c row_r[c]·x[c] over rows of so many %s blocks, at least 1.", g.name))
 	g.setUp()
@@ -91,12 +94,40 @@ func (g dot) emit() {
 	g.RET()
 }
 
+// emitDequantise emits the kernel that writes the elements of blocks. A product is
+// rounded before anything is added to it, as in plain Go.
+func (g *blockKernel) emitDequantise() {
+	g.TEXT("dequantise"+g.name+g.suffix, "func(dst *float32, src *byte, blocks int)",
+		fmt.Sprintf("writes the elements of so many %s blocks, at least 1.", g.name))
+	g.setUp()
+	dst, p, left := g.param("dst"), g.param("src"), g.param("blocks")
+	g.Label("block")
+	d := g.half(op.Mem{Base: p})
+	var m reg.VecVirtual
+	if g.least {
+		m = g.half(op.Mem{Base: p, Disp: 2})
+	}
+	for j, v := range g.values(op.Mem{Base: p, Disp: g.codes}) {
+		g.VMULPS(d, v, v)
+		if g.least {
+			g.VADDPS(m, v, v)
+		}
+		g.VMOVUPS(v, op.Mem{Base: dst, Disp: 4 * g.lanes * j})
+	}
+	g.ADDQ(imm(g.bytes), p)
+	g.ADDQ(imm(4*blockElements), dst)
+	g.DECQ(left)
+	g.JNZ(op.LabelRef("block"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
 // perBlock is the vectors of a block.
-func (g dot) perBlock() int { return blockElements / g.lanes }
+func (g *blockKernel) perBlock() int { return blockElements / g.lanes }
 
 // setUp makes the constants: with 16 lanes a nibble looks its value up, and the
 // rest of its lane does no harm; with 8 it is masked.
-func (g *dot) setUp() {
+func (g *blockKernel) setUp() {
 	if !g.nibbles {
 		return
 	}
@@ -116,7 +147,7 @@ func (g *dot) setUp() {
 }
 
 // one adds block i from p on, whose elements meet x from element 32·i on.
-func (g dot) one(p, x reg.GPVirtual, i int, acc []reg.VecVirtual) {
+func (g *blockKernel) one(p, x reg.GPVirtual, i int, acc []reg.VecVirtual) {
 	at := i * g.bytes
 	d := g.half(op.Mem{Base: p, Disp: at})
 	v := g.values(op.Mem{Base: p, Disp: at + g.codes})
@@ -137,7 +168,7 @@ func (g dot) one(p, x reg.GPVirtual, i int, acc []reg.VecVirtual) {
 }
 
 // half fills a vector with the float32 of a binary16.
-func (g dot) half(m op.Mem) reg.VecVirtual {
+func (g *blockKernel) half(m op.Mem) reg.VecVirtual {
 	v := g.vec()
 	var h reg.VecVirtual = g.XMM()
 	if g.lanes == 16 {
@@ -149,7 +180,7 @@ func (g dot) half(m op.Mem) reg.VecVirtual {
 }
 
 // values are a block's codes as float32, in the elements' order.
-func (g dot) values(m op.Mem) []reg.VecVirtual {
+func (g *blockKernel) values(m op.Mem) []reg.VecVirtual {
 	v := g.vecs(g.perBlock())
 	at := func(n int) op.Mem { return op.Mem{Base: m.Base, Disp: m.Disp + n} }
 	switch {
@@ -182,7 +213,7 @@ func (g dot) values(m op.Mem) []reg.VecVirtual {
 }
 
 // sum is the sum of all lanes of all accumulators, in the lowest lane.
-func (g dot) sum(acc []reg.VecVirtual) reg.VecVirtual {
+func (g *blockKernel) sum(acc []reg.VecVirtual) reg.VecVirtual {
 	for n := len(acc); n > 1; n /= 2 {
 		for i := range n / 2 {
 			g.VADDPS(acc[i+n/2], acc[i], acc[i])
