@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Decode attention of PyTorch (cuDNN and FlashAttention-2), timed as internal/cuda's
+"""Decode attention of PyTorch (cuDNN and FlashAttention-2) and, where the package
+fa3-fwd is installed, FlashAttention-3 (bf16 alone, as it is built), timed as internal/cuda's
 TestMeasure times ours: replay of a CUDA graph with many calls over rotating inputs
 that together exceed the L2 cache, the median of the replays divided by the calls.
 
@@ -24,6 +25,12 @@ DECODE = [
 ]
 BLOG = [(256, 256), (128, 512), (64, 1024), (32, 2048), (16, 4096), (8, 8192), (4, 16384), (2, 32768), (1, 65536), (1, 131072)]
 BACKENDS = {"torch-cudnn": SDPBackend.CUDNN_ATTENTION, "torch-fa2": SDPBackend.FLASH_ATTENTION}
+
+try:
+    from fa3_fwd_interface import flash_attn_with_kvcache
+except (ImportError, OSError) as e:
+    print("no FlashAttention-3:", e, file=sys.stderr)
+    flash_attn_with_kvcache = None
 BEYOND_L2 = 400 << 20
 
 
@@ -46,6 +53,24 @@ def inputs(b, hq, hkv, n, d, dtype):
         )
         for _ in range(sets)
     ]
+
+
+def scaled_dot_product(backend):
+    def call(q, k, v):
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    return call
+
+
+def flash_attention_3(q, k, v):
+    return flash_attn_with_kvcache(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+
+
+def implementations(dtype):
+    for name, backend in BACKENDS.items():
+        yield name, scaled_dot_product(backend)
+    if flash_attn_with_kvcache and dtype == torch.bfloat16:
+        yield "fa3", flash_attention_3
 
 
 def seconds(call, sets, size):
@@ -83,12 +108,9 @@ def main():
     with open(args.out, "w") as out:
         for suite, name, dtype, b, hq, hkv, n, d in cases():
             size, sets = inputs(b, hq, hkv, n, d, dtype)
-            for impl, backend in BACKENDS.items():
-                def call(q, k, v):
-                    return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+            for impl, call in implementations(dtype):
                 try:
-                    with sdpa_kernel(backend):
-                        median, least = seconds(call, sets, size)
+                    median, least = seconds(call, sets, size)
                 except RuntimeError as e:
                     print(f"{suite} {name} {impl}: {str(e).splitlines()[0]}", file=sys.stderr)
                     continue
