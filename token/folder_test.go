@@ -51,7 +51,7 @@ func TestFolder(t *testing.T) {
 			"",
 		},
 		"named templates": {
-			map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "X"}, {"name": "default", "template": "D"}]}`},
+			map[string]string{"tokenizer_config.json": `{"chat_template": [{"name": "tool_use", "template": "X"}, {"name": "default", "template": "D"}, {"name": "rag", "template": "Y"}]}`},
 			[]int{0, 1},
 			-1,
 			[]int{4},
