@@ -82,3 +82,12 @@ func TestASpecialCharacterCannotBeSaid(t *testing.T) {
 		t.Errorf("without it: ids %v, error %v", ids, err)
 	}
 }
+
+// TestAMergeThatHasPassedIsNotMade: a b waits at rank 1 when b c, rank 0, takes
+// its b away; a bc is of rank 3, and comes after bc d of rank 2.
+func TestAMergeThatHasPassedIsNotMade(t *testing.T) {
+	tok := small(t, bpeFile(`{"a": 0, "b": 1, "c": 2, "d": 3, "bc": 4, "ab": 5, "bcd": 6, "abc": 7}`, `["b c", "a b", "bc d", "a bc"]`, ""))
+	compareIDs(t, "Encode", "abcd", tok.Encode, []int{0, 6})
+	compareIDs(t, "Encode", "abc", tok.Encode, []int{7})
+	compareIDs(t, "Encode", "ab", tok.Encode, []int{5})
+}

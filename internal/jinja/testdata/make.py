@@ -72,6 +72,7 @@ n is not odd and s is string
 true is true, 1 is true, false is false
 s[0], s[-1], s[1:4], s[:-2], s[::2], s[::-1], s[10:], s[20:]
 l[0], l[-1], l[1:], l[:2], l[::-1], l[1:10:2], l[-2:], l[5:]
+l[-9::-1], l[9::-1], l[2:-9:-1], l[-2::-1], l[9:], l[:-9]
 l[9] is defined
 d.b, d["b"], d.a[1], d.c.x, d.missing is defined, d["missing"] is defined
 d.items() | map("join", "=") | list, d.keys() | list, d.values() | list | length, d.get("b"), d.get("q"), d.get("q", 3)
@@ -130,6 +131,7 @@ TEMPLATES = {
     "thinking": "{%- set ns = namespace(last=-1) %}\n{%- for m in messages[::-1] %}\n    {%- set index = (messages | length - 1) - loop.index0 %}\n    {%- if ns.last < 0 and m.role == \"user\" and m.content is string %}\n        {%- set ns.last = index %}\n    {%- endif %}\n{%- endfor %}\n{%- for m in messages %}\n    {%- set content = m.content %}\n    {%- set reasoning = '' %}\n    {%- if '</think>' in content %}\n        {%- set reasoning = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}\n        {%- set content = content.split('</think>')[-1].lstrip('\\n') %}\n    {%- endif %}\n    {{- '<' ~ m.role ~ ':' ~ loop.index ~ (' now' if loop.index0 == ns.last else '') ~ '>' ~ content ~ '(' ~ reasoning ~ ')' }}\n{%- endfor %}\n",
     "macros": "{%- macro tag(name, inside='none', close=true) -%}\n<{{ name }}>{{ inside }}{% if close %}</{{ name }}>{% endif %}\n{%- endmacro -%}\n{{ tag('a') }} {{ tag('b', 'x') }} {{ tag('c', close=false) }} {{ tag(inside=tag('d', 1), name='e') }}\n{%- macro down(k) %}{{ k }}{% if k > 0 %},{{ down(k - 1) }}{% endif %}{% endmacro %}\n{{ down(4) }}",
     "loops": "{% for a in l %}{{ loop.index }}/{{ loop.length }}{{ '!' if loop.first }}{{ '.' if loop.last else ',' }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem }}<{{ loop.nextitem }}{% endfor %}{% for x in empty %}x{% else %}none{% endfor %}{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for x in l if x > 1 %}{{ x }}{{ loop.length }}{% else %}no{% endfor %}{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{% if x == 2 %}{% break %}{% endif %}{{ x }}{% endfor %}{% for x in [1, 2] %}{% for y in 'ab' %}{{ x ~ y ~ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}",
+    "break and continue": "{% for x in range(9) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 5 %}{% break %}{% endif %}{{ x }}{% endfor %}",
     "scopes": "{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 5 %}{{ x }}{% endfor %}{{ x }}{% if true %}{% set x = 9 %}{% endif %}{{ x }}{% set ns = namespace(x=0) %}{% for i in range(3) %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}{% set a, b = 1, 'z' %}{{ a ~ b }}{% for i in range(2) %}{% set q = (q | default(0)) + 1 %}{{ q }}{% endfor %}{{ q is defined }}",
     "block set": "{% set x %}a{{ n }}\n b{% endset %}[{{ x }}]{{ x | length }}",
     "generation": "a{% generation %}b{{ n }}{% endgeneration %}c",
