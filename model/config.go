@@ -59,6 +59,7 @@ type Config struct {
 	gated  gate
 	ropes  [numKinds]rope
 	tied   bool // the head is the embedding
+	biased bool // q, k, v and the attention's output must have biases; elsewhere those are used that are
 }
 
 // NumLayers is the number of layers.

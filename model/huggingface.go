@@ -29,6 +29,8 @@ type huggingFace struct {
 	Activation2 string  `json:"hidden_activation"` // gemma's spelling
 	Tied        *bool   `json:"tie_word_embeddings"`
 
+	AttentionBias bool `json:"attention_bias"`
+
 	NumExperts      int `json:"num_local_experts"`
 	ExpertsPerToken int `json:"num_experts_per_tok"`
 
@@ -108,7 +110,8 @@ func (h *huggingFace) config() (*Config, error) {
 		NumHeads: h.NumHeads, NumKVHeads: h.NumKVHeads, HeadDim: h.HeadDim,
 		NormEps: h.NormEps, MaxContext: h.MaxContext,
 		Softcap: h.Softcap, FinalSoftcap: h.FinalSoftcap, EmbedScale: 1, gated: f.gate, tied: f.tied,
-		BOS: -1, EOS: h.EOS,
+		biased: h.AttentionBias,
+		BOS:    -1, EOS: h.EOS,
 	}
 	if len(h.BOS) > 0 {
 		c.BOS = h.BOS[0]

@@ -201,14 +201,14 @@ func (l *loader) load() (*weights, error) {
 
 func (l *loader) loadLayer(k kind) layer {
 	c, f := l.cfg, l.cfg.family
-	heads, kvHeads := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim
+	heads, kvHeads, biased := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim, f.qkvBias || c.biased
 	w := layer{
 		kind:         k,
 		attnNorm:     l.norm(attnNorm, c.HiddenSize),
-		query:        l.linear(query, heads, c.HiddenSize, f.qkvBias),
-		key:          l.linear(key, kvHeads, c.HiddenSize, f.qkvBias),
-		value:        l.linear(value, kvHeads, c.HiddenSize, f.qkvBias),
-		out:          l.linear(attnOut, c.HiddenSize, heads, false),
+		query:        l.linear(query, heads, c.HiddenSize, biased),
+		key:          l.linear(key, kvHeads, c.HiddenSize, biased),
+		value:        l.linear(value, kvHeads, c.HiddenSize, biased),
+		out:          l.linear(attnOut, c.HiddenSize, heads, c.biased),
 		queryNorm:    l.normIf(f.queryNorm, queryNorm, c.HeadDim),
 		keyNorm:      l.normIf(f.queryNorm, keyNorm, c.HeadDim),
 		postAttnNorm: l.normIf(f.postNorms, postAttnNorm, c.HiddenSize),

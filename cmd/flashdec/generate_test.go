@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -9,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,6 +92,25 @@ func TestGenerateEnds(t *testing.T) {
 	}
 	if first := drawn(1); !cmp.Equal(first, drawn(1)) || cmp.Equal(first, drawn(2)) {
 		t.Errorf("seed 1 draws %v, again %v, seed 2 %v", first, drawn(1), drawn(2))
+	}
+}
+
+// TestGenerateIsInterrupted in the middle of a text that would go on for minutes: what there is comes out.
+func TestGenerateIsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
+	var stdout, stderr bytes.Buffer
+	args := []string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-context=1000000", "--max-tokens=1000000", "--json"}
+	start := time.Now()
+	if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
+		t.Errorf("exit %d, stderr %q, want %d and one line", code, &stderr, exitInterrupted)
+	}
+	line := objects(t, stdout.String())[0]
+	if line["ended"] != endInterrupted {
+		t.Errorf("%v, want it ended by %s", line["ended"], endInterrupted)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v to stop", took)
 	}
 }
 
