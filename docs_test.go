@@ -6,8 +6,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // fences are the fenced blocks of a page: those marked go, and those marked nothing.
@@ -64,7 +66,13 @@ func TestDocsLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			if found[1] == "" || strings.Contains(found[1], "://") {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			if found[1] == "" {
+				if !slices.Contains(headings(string(text)), found[2]) {
+					t.Errorf("%s points to its heading %s, which is not there", page, found[2])
+				}
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
@@ -72,6 +80,24 @@ func TestDocsLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// headings are the places of a page's headings: lower case, blanks as dashes, and of
+// what is no letter or digit only these kept.
+func headings(page string) (all []string) {
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		kept := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, h[1])
+		all = append(all, "#"+kept)
+	}
+	return all
 }
 
 // TestDocsNames: files and tests that the documents name in code letters are there.

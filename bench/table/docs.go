@@ -21,7 +21,7 @@ import (
 const (
 	resultsDir = "bench/results"
 	resultsDoc = "docs/results.md"
-	plotsDir   = "docs/plots"
+	plotsDir   = "docs/results"
 )
 
 // writeDocs makes the documents anew, and takes pictures away that no row asks for.
@@ -137,6 +137,7 @@ func makeDocs(root string) (map[string][]byte, error) {
 	files := make(map[string][]byte)
 	text := &strings.Builder{}
 	text.WriteString(docsHead)
+	text.WriteString(contents(all.rows))
 	for _, device := range distinct(all.rows, func(r bench.Row) string { return r.Device }) {
 		fmt.Fprintf(text, "## %s\n\n", device)
 		its := slices.DeleteFunc(slices.Clone(all.rows), func(r bench.Row) bool { return r.Device != device })
@@ -154,6 +155,20 @@ func makeDocs(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
+// contents lists the devices and their suites.
+func contents(rows []bench.Row) string {
+	text := ""
+	for _, device := range distinct(rows, func(r bench.Row) string { return r.Device }) {
+		its := slices.DeleteFunc(slices.Clone(rows), func(r bench.Row) bool { return r.Device != device })
+		suites := distinct(its, func(r bench.Row) string { return r.Suite })
+		for i, suite := range suites {
+			suites[i] = fmt.Sprintf("[%s](#%s)", suite, slug(suite+" on "+device))
+		}
+		text += fmt.Sprintf("- [%s](#%s): %s\n", device, slug(device), strings.Join(suites, ", "))
+	}
+	return text + "\n"
+}
+
 // drawSuite draws the pictures of one suite on one device, and places them in the text.
 func drawSuite(files map[string][]byte, text *strings.Builder, rows []bench.Row, from []string) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r bench.Row) bool { return r.Impl == "direct" || r.Impl == "plain" })
@@ -163,7 +178,7 @@ func drawSuite(files map[string][]byte, text *strings.Builder, rows []bench.Row,
 			return err
 		}
 		files[plotsDir+"/"+name+".svg"] = picture.Bytes()
-		fmt.Fprintf(text, "![%s](plots/%s.svg)\n\nFrom %s, by `go run ./bench/table -docs`.\n\n", what, name, strings.Join(from, " and "))
+		fmt.Fprintf(text, "![%s](results/%s.svg)\n\nFrom %s, by `go run ./bench/table -docs`.\n\n", what, name, strings.Join(from, " and "))
 		return nil
 	}
 	r := rows[0]
@@ -206,7 +221,7 @@ func manyLengths(rows []bench.Row) []bench.Row {
 
 var notName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug is a text as a file's name.
+// slug is a text as a file's name, and as a heading's place in a page.
 func slug(s string) string {
 	return strings.Trim(notName.ReplaceAllString(strings.ToLower(s), "-"), "-")
 }

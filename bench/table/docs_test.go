@@ -78,7 +78,7 @@ func TestDocsHoldAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, say := range []string{
-		"## Abacus", "### decode on Abacus", "(plots/decode-abacus-2.svg)", "(plots/decode-abacus-2-times.svg)", "From bench/results/abacus.jsonl",
+		"## Abacus", "### decode on Abacus", "(results/decode-abacus-2.svg)", "(results/decode-abacus-2-times.svg)", "From bench/results/abacus.jsonl",
 		"30.0 (75%) | 10.0 (25%)", // the peer's share is of the read beside the other way
 	} {
 		if !strings.Contains(string(text), say) {

@@ -23,7 +23,7 @@ import (
 func main() {
 	suite := flag.String("suite", "", "print this suite alone")
 	ratios := flag.Bool("json", false, "print the ratios alone, as JSON")
-	docs := flag.Bool("docs", false, "make docs/results.md and docs/plots from bench/results")
+	docs := flag.Bool("docs", false, "make docs/results.md and docs/results from bench/results")
 	flag.Parse()
 	work := func() error { return run(os.Stdout, flag.Args(), *suite, *ratios) }
 	if *docs {

@@ -103,6 +103,7 @@ func (b *browser) start(name string) {
 			_ = cmd.Process.Kill()
 			<-gone
 		}
+		_ = out.Close() // nobody writes any more
 	})
 }
 
