@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -38,18 +36,8 @@ func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 	}
 }
 
-// scaleScores multiplies rows of q·k with the scales of their keys, if any.
-func scaleScores(s []float32, rows int, scales []float32) {
-	for r := range rows {
-		for j, x := range scales {
-			s[r*simd.TileKeys+j] *= x
-		}
-	}
-}
-
 // scaleWeights multiplies the weights of keys with the scales of their values, if
-// they have any, and with unit. A hidden key's weight, −0, stays what it is, and
-// no other becomes −0.
+// they have any, and with unit.
 func scaleWeights(p []float32, rows, keys int, scales []float32, unit float32) {
 	if len(scales) == 0 && unit != 1 { // a weight that was not −0 does not become so
 		for r := range rows {
@@ -57,17 +45,7 @@ func scaleWeights(p []float32, rows, keys int, scales []float32, unit float32) {
 		}
 		return
 	}
-	for r := range rows {
-		row := p[r*simd.TileKeys:][:len(scales)]
-		for j, x := range scales {
-			if math.Float32bits(row[j]) == simd.NegZero {
-				continue
-			}
-			if row[j] *= x * unit; row[j] == 0 {
-				row[j] = 0 // not −0
-			}
-		}
-	}
+	simd.ScaleWeights(p, simd.TileKeys, rows, scales, unit)
 }
 
 // A weight times a tiny scale would lose its digits among the subnormals. So sums

@@ -92,7 +92,7 @@ func (w *worker) attend(first, rows int, t tile) {
 	thisV, nextK := w.ahead()
 	s := w.s[:rows*simd.TileKeys]
 	w.job.kernels.scores(s, simd.TileKeys, w.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, thisV)
-	scaleScores(s, rows, t.kScale)
+	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
 	if !w.score.plain() {
 		for r := range rows {
 			w.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)

@@ -186,6 +186,34 @@ func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden
 	return softmaxAVX2(&s[0], stride, rows, keys, &m[0], &l[0], &alpha[0]) != 0
 }
 
+func scaleScores(s []float32, stride, rows int, x []float32) {
+	keys := len(x)
+	if rows == 0 || keys == 0 || !useAVX2 {
+		scaleScoresGeneric(s, stride, rows, x)
+		return
+	}
+	_ = s[(rows-1)*stride+keys-1]
+	if useAVX512 {
+		scaleScoresAVX512(&s[0], stride, rows, keys, &x[0])
+		return
+	}
+	scaleScoresAVX2(&s[0], stride, rows, keys, &x[0])
+}
+
+func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
+	keys := len(x)
+	if rows == 0 || keys == 0 || !useAVX2 {
+		scaleWeightsGeneric(p, stride, rows, x, unit)
+		return
+	}
+	_ = p[(rows-1)*stride+keys-1]
+	if useAVX512 {
+		scaleWeightsAVX512(&p[0], stride, rows, keys, &x[0], unit)
+		return
+	}
+	scaleWeightsAVX2(&p[0], stride, rows, keys, &x[0], unit)
+}
+
 func readSum(data []byte) uint32 {
 	n := len(data) &^ 1023
 	if n == 0 || !useAVX2 {

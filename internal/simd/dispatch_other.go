@@ -16,3 +16,9 @@ func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden
 }
 
 func readSum(data []byte) uint32 { return readSumGeneric(data) }
+
+func scaleScores(s []float32, stride, rows int, x []float32) { scaleScoresGeneric(s, stride, rows, x) }
+
+func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
+	scaleWeightsGeneric(p, stride, rows, x, unit)
+}

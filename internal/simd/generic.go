@@ -133,3 +133,26 @@ func softmaxRow(s []float32, m, l, alpha *float32) (hidden bool) {
 // minAlpha stands for an α that would underflow: it weighs nothing, but keeps a
 // NaN that is in o there.
 const minAlpha = 0x1p-126
+
+func scaleScoresGeneric(s []float32, stride, rows int, x []float32) {
+	for r := range rows {
+		row := s[r*stride:][:len(x)]
+		for j, xj := range x {
+			row[j] *= xj
+		}
+	}
+}
+
+func scaleWeightsGeneric(p []float32, stride, rows int, x []float32, unit float32) {
+	for r := range rows {
+		row := p[r*stride:][:len(x)]
+		for j, xj := range x {
+			if math.Float32bits(row[j]) == NegZero {
+				continue
+			}
+			if row[j] *= xj * unit; row[j] == 0 {
+				row[j] = 0 // not −0
+			}
+		}
+	}
+}

@@ -62,6 +62,23 @@ func Softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden
 	return softmax(s, stride, rows, keys, m, l, alpha)
 }
 
+// ScaleScores computes
+//
+//	s[r·stride+j] *= x[j],  r < rows, j < len(x)
+//
+// for keys that have a scale each.
+func ScaleScores(s []float32, stride, rows int, x []float32) { scaleScores(s, stride, rows, x) }
+
+// ScaleWeights computes
+//
+//	p[r·stride+j] *= x[j]·unit,  r < rows, j < len(x)
+//
+// for values that have a scale each. The weight of a hidden key, −0, stays what it
+// is, and no other becomes −0.
+func ScaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
+	scaleWeights(p, stride, rows, x, unit)
+}
+
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
 // left out of the row's sum whatever its value holds. p is used up.
