@@ -17,7 +17,9 @@ import (
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -64,6 +66,16 @@ var (
 		backend.Span{},
 		backend.Work{},
 		backend.Kind(0),
+		gguf.File{},
+		gguf.Tensor{},
+		gguf.Type(0),
+		model.Model{},
+		model.Config{},
+		model.Options{},
+		model.Runner{},
+		model.Stats{},
+		model.Part{},
+		model.Sequence{},
 	}
 	publicFuncs = map[string]any{
 		"flashdec.Open": flashdec.Open,
@@ -72,7 +84,9 @@ var (
 		"attn.Empty": attn.Empty[float32], "attn.SinkState": attn.SinkState[float32],
 		"attn.Merge": attn.Merge[float32], "attn.FromLSE": attn.FromLSE[float32],
 		"kv.New": kv.New, "kv.NewOn": kv.NewOn, "kv.Contiguous": kv.Contiguous, "kv.ParseDType": kv.ParseDType,
-		"plan.New": plan.New,
+		"plan.New":  plan.New,
+		"gguf.Open": gguf.Open, "gguf.Parse": gguf.Parse,
+		"model.Open": model.Open, "model.NewRunner": model.NewRunner,
 	}
 )
 
@@ -111,7 +125,8 @@ func TestNoPanicLeavesTheAPI(t *testing.T) {
 func opaque(pointer reflect.Type) bool {
 	switch pointer {
 	case reflect.TypeFor[*flashdec.Engine](), reflect.TypeFor[*flashdec.Step](), reflect.TypeFor[*flashdec.Output](),
-		reflect.TypeFor[*kv.Cache](), reflect.TypeFor[*kv.Sequence]():
+		reflect.TypeFor[*kv.Cache](), reflect.TypeFor[*kv.Sequence](),
+		reflect.TypeFor[*gguf.File](), reflect.TypeFor[*model.Model](), reflect.TypeFor[*model.Runner](), reflect.TypeFor[*model.Sequence]():
 		return true
 	}
 	return false
@@ -317,7 +332,7 @@ func TestAllOfTheAPIIsTried(t *testing.T) {
 	for _, x := range publicTypes {
 		types[strings.Split(reflect.TypeOf(x).String(), "[")[0]] = true
 	}
-	for _, dir := range []string{".", "attn", "kv", "plan", "backend"} {
+	for _, dir := range []string{".", "attn", "kv", "plan", "backend", "gguf", "model"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

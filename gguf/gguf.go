@@ -25,6 +25,8 @@ var (
 	ErrFormat = errors.New("format violated")
 	// ErrType: a version, or an element type, that this package does not read.
 	ErrType = errors.New("not supported")
+	// ErrShape: a call's row or buffer does not fit the tensor.
+	ErrShape = errors.New("shape does not fit")
 )
 
 // File is the contents of one file.
@@ -79,6 +81,9 @@ func Parse(data []byte) (*File, error) {
 
 // Tensor returns the tensor of that name.
 func (f *File) Tensor(name string) (Tensor, bool) {
+	if f == nil {
+		return Tensor{}, false
+	}
 	i, ok := slices.BinarySearchFunc(f.Tensors, name, func(t Tensor, name string) int {
 		return cmp.Compare(t.Name, name)
 	})
@@ -91,7 +96,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 // Close unmaps the file. Data of its tensors must not be touched afterwards. Closing again, or closing
 // what Parse returned, does nothing.
 func (f *File) Close() error {
-	if f.unmap == nil {
+	if f == nil || f.unmap == nil {
 		return nil
 	}
 	unmap := f.unmap
@@ -103,15 +108,32 @@ func (f *File) Close() error {
 }
 
 // Columns is the number of elements of a row: those of the last dimension.
-func (t Tensor) Columns() int { return t.Shape[len(t.Shape)-1] }
+func (t Tensor) Columns() int {
+	if len(t.Shape) == 0 {
+		return 0
+	}
+	return t.Shape[len(t.Shape)-1]
+}
 
 // Rows is the number of rows, all dimensions but the last together.
-func (t Tensor) Rows() int { return len(t.Data) / t.Type.RowBytes(t.Columns()) }
-
-// Row reads row i into dst [Columns].
-func (t Tensor) Row(dst []float32, i int) {
+func (t Tensor) Rows() int {
 	size := t.Type.RowBytes(t.Columns())
-	t.Type.Dequantise(dst[:t.Columns()], t.Data[i*size:(i+1)*size])
+	if size < 1 {
+		return 0
+	}
+	return len(t.Data) / size
+}
+
+// Row reads row i into dst [Columns]. It wraps ErrShape or ErrType.
+func (t Tensor) Row(dst []float32, i int) error {
+	if i < 0 || i >= t.Rows() {
+		return fmt.Errorf("gguf: tensor %s: row %d, want 0 to %d: %w", quote(t.Name), i, t.Rows()-1, ErrShape)
+	}
+	if len(dst) != t.Columns() {
+		return fmt.Errorf("gguf: tensor %s: room for %d elements, want %d: %w", quote(t.Name), len(dst), t.Columns(), ErrShape)
+	}
+	size := t.Type.RowBytes(t.Columns())
+	return t.Type.Dequantise(dst, t.Data[i*size:(i+1)*size])
 }
 
 // quote is %q for names that come from a file, kept short enough for a line.

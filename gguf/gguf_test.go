@@ -43,7 +43,9 @@ func TestDequantiseEqualsReference(t *testing.T) {
 		}
 		got := make([]float32, len(rows))
 		for i := range x.Rows() {
-			x.Row(got[i*x.Columns():], i)
+			if err := x.Row(got[i*x.Columns():(i+1)*x.Columns()], i); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for i := range got {
 			if math.Float32bits(got[i]) != math.Float32bits(rows[i]) {
@@ -91,6 +93,30 @@ func TestTensorsLieWhereTheFileSays(t *testing.T) {
 	}
 	if _, ok := f.Tensor("c"); ok {
 		t.Error("there is a tensor c")
+	}
+}
+
+// TestRowsThatAreNot are errors.
+func TestRowsThatAreNot(t *testing.T) {
+	good := Tensor{Type: Q8_0, Shape: []int{1, 32}, Data: make([]byte, 34)}
+	unknown, short := good, good
+	unknown.Type, short.Data = 77, good.Data[:33]
+	for name, err := range map[string]error{
+		"row -1":       good.Row(make([]float32, 32), -1),
+		"row 1":        good.Row(make([]float32, 32), 1),
+		"little room":  good.Row(make([]float32, 31), 0),
+		"little data":  short.Row(make([]float32, 32), 0),
+		"unknown type": unknown.Row(make([]float32, 32), 0),
+		"no tensor":    (Tensor{}).Row(nil, 0),
+		"half a block": Q8_0.Dequantise(make([]float32, 16), make([]byte, 17)),
+		"other data":   Q8_0.Dequantise(make([]float32, 32), make([]byte, 33)),
+	} {
+		if !errors.Is(err, ErrShape) {
+			t.Errorf("%s: error %v, want %v", name, err, ErrShape)
+		}
+	}
+	if err := Type(77).Dequantise(nil, nil); !errors.Is(err, ErrType) {
+		t.Errorf("an unknown type: error %v, want %v", err, ErrType)
 	}
 }
 

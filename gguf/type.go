@@ -1,6 +1,9 @@
 package gguf
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Type is the type of a tensor's elements, numbered as in the file. The quantised ones are stored in
 // blocks of adjacent elements of a row.
@@ -66,14 +69,23 @@ func (t Type) BlockElements() int { return types[t].elements }
 // BlockBytes is the size of a block.
 func (t Type) BlockBytes() int { return types[t].bytes }
 
-// RowBytes is the size of a row of n elements, a multiple of [Type.BlockElements].
+// RowBytes is the size of a row of n elements, a multiple of [Type.BlockElements]; 0 for what is no row.
 func (t Type) RowBytes(n int) int {
-	if !t.known() {
+	if !t.known() || n < 0 || n > math.MaxInt/types[t].bytes {
 		return 0
 	}
 	return n / types[t].elements * types[t].bytes
 }
 
-// Dequantise reads len(dst) elements, whole blocks, from src. Each is rounded to float32 as often as its
-// formula has operations.
-func (t Type) Dequantise(dst []float32, src []byte) { types[t].dequantise(dst, src) }
+// Dequantise reads len(dst) elements, whole blocks, from src, which holds just them. Each is rounded to
+// float32 as often as its formula has operations. It wraps ErrShape or ErrType.
+func (t Type) Dequantise(dst []float32, src []byte) error {
+	if !t.known() {
+		return fmt.Errorf("gguf: %v: %w", t, ErrType)
+	}
+	if len(dst)%t.BlockElements() != 0 || len(src) != t.RowBytes(len(dst)) {
+		return fmt.Errorf("gguf: %d elements of %d bytes of %v: %w", len(dst), len(src), t, ErrShape)
+	}
+	types[t].dequantise(dst, src)
+	return nil
+}

@@ -58,7 +58,7 @@ func (l *loader) vector(name string, shape ...int) []float32 {
 		n *= d
 	}
 	out := make([]float32, n)
-	t.t.Dequantise(out, t.data)
+	read(t.t, out, t.data)
 	return out
 }
 

@@ -42,7 +42,14 @@ func (m *matrix) rowBytes() int { return m.t.RowBytes(m.cols) }
 // row reads row i into dst [cols].
 func (m *matrix) row(dst []float32, i int) {
 	size := m.rowBytes()
-	m.t.Dequantise(dst[:m.cols], m.data[i*size:(i+1)*size])
+	read(m.t, dst[:m.cols], m.data[i*size:(i+1)*size])
+}
+
+// read reads elements whose number the loader has checked.
+func read(t gguf.Type, dst []float32, src []byte) {
+	if err := t.Dequantise(dst, src); err != nil {
+		panic("model: " + err.Error())
+	}
 }
 
 // elem is the kernels' name of the matrix's type; plain is false where they have none.

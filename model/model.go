@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/flashdec/flashdec/gguf"
 )
@@ -14,6 +15,10 @@ type Model struct {
 	weights *weights
 	source  *source
 	file    *gguf.File // nil for a folder
+
+	mu      sync.Mutex
+	runners int // that are open
+	closed  bool
 }
 
 // Open loads a Hugging Face folder (config.json with model.safetensors or shards and their index) or a
@@ -92,14 +97,27 @@ func (c *Config) divideFrequencies(by []float32) {
 }
 
 // Config describes the model.
-func (m *Model) Config() *Config { return &m.config }
+func (m *Model) Config() *Config {
+	if m == nil {
+		return new(Config)
+	}
+	return &m.config
+}
 
 // GGUF is the model's file, for what else it holds, such as a tokenizer; nil for a folder.
-func (m *Model) GGUF() *gguf.File { return m.file }
+func (m *Model) GGUF() *gguf.File {
+	if m == nil {
+		return nil
+	}
+	return m.file
+}
 
 // WeightBytes is the size of the weights that one token reads: of the embedding one row, unless it is
 // the head too, and of a mixture the experts that a token takes.
 func (m *Model) WeightBytes() int {
+	if m == nil || m.weights == nil {
+		return 0
+	}
 	n := len(m.weights.head.data)
 	for i := range m.weights.layers {
 		l := &m.weights.layers[i]
@@ -113,5 +131,41 @@ func (m *Model) WeightBytes() int {
 	return n
 }
 
-// Close unmaps the files. Runners of the model must not be used afterwards.
-func (m *Model) Close() error { return m.source.close() }
+// Close unmaps the files. While runners of the model are open it does not, and returns an error that
+// wraps ErrInput, as it does when the model is closed already.
+func (m *Model) Close() error {
+	if m == nil || m.source == nil {
+		return fmt.Errorf("%w: the model was never opened", ErrInput)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return fmt.Errorf("%w: the model is closed", ErrInput)
+	case m.runners > 0:
+		return fmt.Errorf("%w: %d of the model's runners are open", ErrInput, m.runners)
+	}
+	m.closed = true
+	return m.source.close()
+}
+
+// hold counts one more runner. It wraps ErrInput.
+func (m *Model) hold() error {
+	if m == nil || m.weights == nil {
+		return fmt.Errorf("%w: the model was never opened", ErrInput)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("%w: the model is closed", ErrInput)
+	}
+	m.runners++
+	return nil
+}
+
+// drop counts one runner less.
+func (m *Model) drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runners--
+}

@@ -95,13 +95,17 @@ type Stats struct {
 // NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput, or what
 // making a cache returns.
 func NewRunner(m *Model, opt Options) (*Runner, error) {
-	if err := opt.complete(&m.config); err != nil {
+	if err := opt.complete(m.Config()); err != nil {
+		return nil, err
+	}
+	if err := m.hold(); err != nil {
 		return nil, err
 	}
 	r := &Runner{model: m, opt: opt}
 	for _, k := range m.config.layers {
 		cache, err := opt.Engine.NewCache(r.cacheConfig(k))
 		if err != nil {
+			m.drop()
 			return nil, errors.Join(fmt.Errorf("model: %w", err), r.closeCaches())
 		}
 		r.caches = append(r.caches, cache)
@@ -125,13 +129,26 @@ func (r *Runner) cacheConfig(k kind) kv.Config {
 }
 
 // Config describes the model.
-func (r *Runner) Config() *Config { return &r.model.config }
+func (r *Runner) Config() *Config {
+	if r == nil {
+		return new(Config)
+	}
+	return r.model.Config()
+}
 
 // Options are those in force, defaults put in.
-func (r *Runner) Options() Options { return r.opt }
+func (r *Runner) Options() Options {
+	if r == nil {
+		return Options{}
+	}
+	return r.opt
+}
 
 // Stats are the counts so far.
 func (r *Runner) Stats() Stats {
+	if r == nil {
+		return Stats{}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stats
@@ -139,6 +156,9 @@ func (r *Runner) Stats() Stats {
 
 // KVBytes is the size of the pages that sequences hold.
 func (r *Runner) KVBytes() int {
+	if r == nil {
+		return 0
+	}
 	n := 0
 	for _, c := range r.caches {
 		n += c.Stats().Bytes
@@ -148,14 +168,27 @@ func (r *Runner) KVBytes() int {
 
 // Close stops the runner. Its sequences cannot be used afterwards.
 func (r *Runner) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return fmt.Errorf("%w: the runner is closed", ErrInput)
+	if err := r.lock(); err != nil {
+		return err
 	}
+	defer r.mu.Unlock()
 	r.closed = true
 	r.crew.close()
+	r.model.drop()
 	return r.closeCaches()
+}
+
+// lock takes the lock of a runner that can be used, and wraps ErrInput for others.
+func (r *Runner) lock() error {
+	if r == nil || r.crew == nil {
+		return fmt.Errorf("%w: the runner was never made", ErrInput)
+	}
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return fmt.Errorf("%w: the runner is closed", ErrInput)
+	}
+	return nil
 }
 
 func (r *Runner) closeCaches() error {
@@ -181,7 +214,12 @@ type Part struct {
 // On an error, and when ctx is done before the end, the sequences are as they were. It wraps ErrInput,
 // ErrContext, ErrNoPages of package kv, or the cause of ctx.
 func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
-	r.mu.Lock()
+	if ctx == nil {
+		return fmt.Errorf("%w: no context", ErrInput)
+	}
+	if err := r.lock(); err != nil {
+		return err
+	}
 	defer r.mu.Unlock()
 	start := time.Now()
 	if err := r.check(parts); err != nil {
@@ -203,9 +241,6 @@ func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 
 // check wraps ErrInput or ErrContext.
 func (r *Runner) check(parts []Part) error {
-	if r.closed {
-		return fmt.Errorf("%w: the runner is closed", ErrInput)
-	}
 	vocab, total := r.model.config.VocabSize, 0
 	for i, p := range parts {
 		switch {
@@ -247,6 +282,9 @@ type Sequence struct {
 
 // NewSequence returns an empty sequence.
 func (r *Runner) NewSequence() *Sequence {
+	if r == nil {
+		return new(Sequence)
+	}
 	s := &Sequence{runner: r, layers: make([]*kv.Sequence, len(r.caches))}
 	for i, c := range r.caches {
 		s.layers[i] = c.NewSequence()
@@ -256,6 +294,9 @@ func (r *Runner) NewSequence() *Sequence {
 
 // Len is the number of tokens.
 func (s *Sequence) Len() int {
+	if s == nil || s.runner == nil {
+		return 0
+	}
 	s.runner.mu.Lock()
 	defer s.runner.mu.Unlock()
 	return s.n
@@ -264,7 +305,12 @@ func (s *Sequence) Len() int {
 // Free gives the sequence's pages back. It cannot be used any more. It wraps ErrInput when it is freed
 // already.
 func (s *Sequence) Free() error {
-	s.runner.mu.Lock()
+	if s == nil || s.runner == nil {
+		return fmt.Errorf("%w: the sequence was never made", ErrInput)
+	}
+	if err := s.runner.lock(); err != nil {
+		return err
+	}
 	defer s.runner.mu.Unlock()
 	if s.layers == nil {
 		return fmt.Errorf("%w: the sequence is freed", ErrInput)
@@ -281,6 +327,9 @@ func (s *Sequence) Free() error {
 // [VocabSize], nil for none. progress, unless nil, is told after each batch how many tokens are done. When
 // it fails, the batches before are in the sequence. Errors are those of [Runner.Forward].
 func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progress func(done int)) error {
+	if s == nil || s.runner == nil {
+		return fmt.Errorf("%w: the sequence was never made", ErrInput)
+	}
 	for done := 0; done < len(ids); {
 		n := min(s.runner.opt.BatchTokens, len(ids)-done)
 		part := Part{Seq: s, IDs: ids[done : done+n]}

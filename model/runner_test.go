@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
 )
@@ -171,5 +172,48 @@ func TestFeedTellsItsProgress(t *testing.T) {
 	}
 	if s := r.Stats(); s.Tokens != 10 || !(s.Attention > 0 && s.Attention < s.Seconds) {
 		t.Errorf("stats %+v of 10 tokens", s)
+	}
+}
+
+// TestClosedInTheWrongOrder: a model whose runner is open stays mapped, and what is closed says so.
+func TestClosedInTheWrongOrder(t *testing.T) {
+	m, err := model.Open(smallest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := flashdec.Open(flashdec.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	r, err := model.NewRunner(m, model.Options{Engine: eng})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := r.NewSequence()
+	if err := m.Close(); !errors.Is(err, model.ErrInput) {
+		t.Errorf("closing a model in use: %v, want %v", err, model.ErrInput)
+	}
+	feed(t, seq, r, []int{1, 2}, 2) // reads the weights
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"forward":     r.Forward(context.Background(), model.Part{Seq: seq, IDs: []int{1}}),
+		"free":        seq.Free(),
+		"close again": r.Close(),
+	} {
+		if !errors.Is(err, model.ErrInput) {
+			t.Errorf("%s on a closed runner: %v, want %v", name, err, model.ErrInput)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("closing a model that nobody uses: %v", err)
+	}
+	if _, err := model.NewRunner(m, model.Options{Engine: eng}); !errors.Is(err, model.ErrInput) {
+		t.Errorf("a runner of a closed model: %v, want %v", err, model.ErrInput)
+	}
+	if err := m.Close(); !errors.Is(err, model.ErrInput) {
+		t.Errorf("closing again: %v, want %v", err, model.ErrInput)
 	}
 }
