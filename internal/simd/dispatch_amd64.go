@@ -1,25 +1,17 @@
 package simd
 
-import (
-	"unsafe"
+import "golang.org/x/sys/cpu"
 
-	"golang.org/x/sys/cpu"
-)
+// architecture is the levels that amd64 has, best last.
+var architecture = []string{Generic, AVX2, AVX512}
+
+const hasNEON = false
 
 var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
 	hasVBMI   = cpu.X86.HasAVX512VBMI // only I4 wants it; without, it stays with AVX2
 )
-
-// scoresKernel and accumulateKernel are assembly for a fixed number of rows.
-type (
-	scoresKernel     = func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
-	accumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
-)
-
-// blocks holds the kernels for 1, 2, 4 and 8 rows.
-type blocks[K any] [4]K
 
 // minDim is the least row that the assembly takes: where it has no masked loads
 // it reads the last 8 elements together, and NaN codes are looked for by 8.
@@ -28,9 +20,9 @@ const minDim = 8
 func scoresFor(e Elem) ScoresFunc {
 	switch {
 	case useAVX512 && (e != I4 || hasVBMI):
-		return scoresBy(e, &scoresAVX512[e], nanE4M3AVX512, 3, e == E4M3, false)
+		return scoresBy(e, &scoresAVX512[e], 3, limitsAVX512[e])
 	case useAVX2:
-		return scoresBy(e, &scoresAVX2[e], nanE4M3AVX2, 2, true, e == I4)
+		return scoresBy(e, &scoresAVX2[e], 2, limitsAVX2[e])
 	}
 	return scoresPlain(e)
 }
@@ -38,90 +30,23 @@ func scoresFor(e Elem) ScoresFunc {
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
 	case useAVX512 && (e != I4 || hasVBMI):
-		return accumulateBy(e, &accumulateAVX512[e], nanE4M3AVX512, 3, e == E4M3, false)
+		return accumulateBy(e, &accumulateAVX512[e], 3, limitsAVX512[e])
 	case useAVX2:
-		return accumulateBy(e, &accumulateAVX2[e], nanE4M3AVX2, 2, true, e == I4)
+		return accumulateBy(e, &accumulateAVX2[e], 2, limitsAVX2[e])
 	}
 	return accumulatePlain(e)
 }
 
-// nanFunc looks for NaN codes in rows of at least 8 bytes.
-type nanFunc func(data *byte, off *int, keys, bytes int) bool
-
-// in looks for NaN codes in a tile: rows that follow one another are one long row.
-func (f nanFunc) in(t Tile, bytes int) bool {
-	rows := len(t.Off)
-	for i, off := range t.Off[1:] {
-		if off-t.Off[i] != bytes {
-			return f(unsafe.SliceData(t.Data), &t.Off[0], rows, bytes)
-		}
+// With masked loads only E4M3's NaN is left to plain Go; without, rows below
+// minDim and nibbles off the byte are, too.
+var (
+	limitsAVX512 = [NumElems]limits{E4M3: {least: minDim, nan: nanE4M3AVX512}}
+	limitsAVX2   = [NumElems]limits{
+		F32: {least: minDim}, F16: {least: minDim}, BF16: {least: minDim},
+		E4M3: {least: minDim, nan: nanE4M3AVX2}, E5M2: {least: minDim}, I8: {least: minDim},
+		I4: {least: minDim, whole: 8},
 	}
-	return f(unsafe.SliceData(t.Data), &t.Off[0], 1, rows*bytes)
-}
-
-// scoresBy composes any number of rows from blocks of at most 2^top rows; what
-// the kernels do not take (rows below minDim where that is asked for, E4M3 with
-// NaN in it, nibbles off the byte) is left to plain Go.
-func scoresBy(e Elem, kernels *blocks[scoresKernel], nan nanFunc, top int, atLeast, whole bool) ScoresFunc {
-	plain := scoresPlain(e)
-	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
-		keys := len(k.Off)
-		if keys == 0 || rows == 0 {
-			return
-		}
-		if atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan.in(k, dim) {
-			plain(s, stride, q, rows, dim, k, ahead)
-			return
-		}
-		_, _ = s[(rows-1)*stride+keys-1], q[rows*dim-1]
-		data, off := unsafe.SliceData(k.Data), &k.Off[0]
-		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		for i, r := top, 0; r < rows; {
-			if r+1<<i > rows {
-				i--
-				continue
-			}
-			kernels[i](&s[r*stride], stride, &q[r*dim], dim, data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
-			r += 1 << i
-			aheadKeys = 0
-		}
-	}
-}
-
-// accumulateBy is scoresBy for accumulation.
-func accumulateBy(e Elem, kernels *blocks[accumulateKernel], nan nanFunc, top int, atLeast, whole bool) AccumulateFunc {
-	plain := accumulatePlain(e)
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
-		keys := len(v.Off)
-		if rows == 0 || dim == 0 {
-			return
-		}
-		if keys == 0 || atLeast && dim < minDim || whole && dim%minDim != 0 || e == E4M3 && nan.in(v, dim) {
-			plain(o, rows, dim, p, stride, alpha, v, ahead)
-			return
-		}
-		_, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1]
-		data, off := unsafe.SliceData(v.Data), &v.Off[0]
-		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		for i, r := top, 0; r < rows; {
-			if r+1<<i > rows {
-				i--
-				continue
-			}
-			kernels[i](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
-			r += 1 << i
-			aheadKeys = 0
-		}
-	}
-}
-
-// args are the arguments of the assembly; no keys where there is nothing to fetch.
-func (a Ahead) args() (data *byte, off *int, keys, lines int) {
-	if len(a.Off) == 0 || a.Bytes <= 0 {
-		return nil, nil, 0, 0
-	}
-	return unsafe.SliceData(a.Data), &a.Off[0], len(a.Off), (a.Bytes + 63) / 64
-}
+)
 
 // dotKernel and dequantiseKernel are assembly for blocks.
 type (

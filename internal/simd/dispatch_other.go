@@ -1,8 +1,11 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package simd
 
-const hasAVX2, hasAVX512 = false, false
+const hasNEON, hasAVX2, hasAVX512 = false, false, false
+
+// architecture is the levels that any other architecture has.
+var architecture = []string{Generic}
 
 func scoresFor(e Elem) ScoresFunc         { return scoresPlain(e) }
 func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }

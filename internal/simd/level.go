@@ -3,26 +3,33 @@ package simd
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
 //go:generate go run -C gen . ..
+//go:generate go run -C gen ./arm64 ..
 
 // The levels, best last. A level is an instruction set that kernels are written in.
 const (
 	Generic = "generic" // plain Go, on any CPU
 	AVX2    = "avx2"    // amd64 with AVX2, FMA, F16C and BMI2
 	AVX512  = "avx512"  // amd64 with AVX-512 F, BW, DQ and VL, and all of the above
+	NEON    = "neon"    // arm64
 )
 
-// Env is the environment variable that holds the level down: "generic", "avx2"
-// or "avx512" is the best that may be used, on a CPU that has it. It is read once,
-// at the start. A name that is none of them lets in all; [CheckEnv] tells.
+// Env is the environment variable that holds the level down: "generic", "avx2" or
+// "avx512", on arm64 "generic" or "neon", is the best that may be used, on a CPU
+// that has it. It is read once, at the start. Any other name is an error of
+// [CheckEnv].
 const Env = "FLASHDEC_SIMD"
 
 // Levels are the levels that this CPU has, best last, whatever [Env] says.
 func Levels() []string {
 	levels := []string{Generic}
+	if hasNEON {
+		levels = append(levels, NEON)
+	}
 	if hasAVX2 {
 		levels = append(levels, AVX2)
 	}
@@ -36,6 +43,8 @@ func Levels() []string {
 // conversions come from.
 func Level() string {
 	switch {
+	case useNEON:
+		return NEON
 	case useAVX512:
 		return AVX512
 	case useAVX2:
@@ -48,46 +57,49 @@ func Level() string {
 // benchmarks: kernels that were looked up before keep their level, and it must
 // not run beside other calls of this package.
 func SetLevel(level string) (restore func(), err error) {
-	avx2, avx512, known := atMost(level)
-	if !known || avx2 && !hasAVX2 || avx512 && !hasAVX512 {
+	if !slices.Contains(Levels(), level) {
 		return nil, fmt.Errorf("simd: level %q, want one of %q", level, Levels())
 	}
-	oldAVX2, oldAVX512 := useAVX2, useAVX512
-	useAVX2, useAVX512 = avx2, avx512
-	return func() { useAVX2, useAVX512 = oldAVX2, oldAVX512 }, nil
+	oldNEON, oldAVX2, oldAVX512 := useNEON, useAVX2, useAVX512
+	useNEON, useAVX2, useAVX512 = atMost(level)
+	return func() { useNEON, useAVX2, useAVX512 = oldNEON, oldAVX2, oldAVX512 }, nil
 }
 
-// atMost says which instruction sets a level lets in.
-func atMost(level string) (avx2, avx512, known bool) {
+// atMost says which instruction sets a level lets in: all, where it is not a level.
+func atMost(level string) (neon, avx2, avx512 bool) {
 	switch level {
 	case Generic:
-		return false, false, true
+		return false, false, false
+	case NEON:
+		return true, false, false
 	case AVX2:
-		return true, false, true
+		return false, true, false
 	case AVX512:
-		return true, true, true
+		return false, true, true
 	}
-	return true, true, false
+	return true, true, true
 }
 
-// CheckEnv is the error of an [Env] that names no level.
+// CheckEnv is the error of an [Env] that names no level of the architecture.
 func CheckEnv() error { return checkEnv(env) }
 
 func checkEnv(level string) error {
-	if _, _, known := atMost(level); level != "" && !known {
+	if level != "" && !slices.Contains(architecture, level) {
 		return fmt.Errorf("%s is %q, want a level that this CPU has: %s", Env, level, strings.Join(Levels(), ", "))
 	}
 	return nil
 }
 
-// env is what [Env] said at the start; envAVX2 and envAVX512 are what it lets in.
+// env is what [Env] said at the start; envNEON, envAVX2 and envAVX512 are what it
+// lets in.
 var (
-	env                   = os.Getenv(Env)
-	envAVX2, envAVX512, _ = atMost(env)
+	env                         = os.Getenv(Env)
+	envNEON, envAVX2, envAVX512 = atMost(env)
 )
 
 // The instruction sets in use.
 var (
+	useNEON   = hasNEON && envNEON
 	useAVX2   = hasAVX2 && envAVX2
 	useAVX512 = hasAVX512 && envAVX512
 )

@@ -8,10 +8,14 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// atLevels runs f at each level of assembly. A level that the CPU's flags promise
-// must be there; one that they do not is skipped with the reason.
+// atLevels runs f at each level of assembly that the architecture has. A level that
+// the CPU's flags promise must be there; one that they do not is skipped with the
+// reason.
 func atLevels(t *testing.T, f func(t *testing.T)) {
-	for _, level := range []string{AVX2, AVX512} {
+	if len(architecture) == 1 {
+		t.Skipf("%s has no assembly", runtime.GOARCH)
+	}
+	for _, level := range architecture[1:] {
 		t.Run("level="+level, func(t *testing.T) {
 			requireLevel(t, level)
 			restore, err := SetLevel(level)
@@ -30,14 +34,27 @@ func requireLevel(t *testing.T, level string) {
 		return
 	}
 	switch {
-	case runtime.GOARCH != "amd64":
-		t.Skipf("%s is a level of amd64; this is %s", level, runtime.GOARCH)
 	case level == AVX2 && !cpu.X86.HasAVX2:
 		t.Skip("this CPU has no AVX2")
 	case level == AVX512 && !cpu.X86.HasAVX512BW:
 		t.Skip("this CPU has no AVX-512 (F, BW, DQ, VL)")
 	}
 	t.Fatalf("this CPU should have level %s, but has only %q", level, Levels())
+}
+
+// TestArchitecture: the levels that the tests above run at are those that there is
+// assembly for.
+func TestArchitecture(t *testing.T) {
+	want := []string{Generic}
+	switch runtime.GOARCH {
+	case "amd64":
+		want = []string{Generic, AVX2, AVX512}
+	case "arm64":
+		want = []string{Generic, NEON}
+	}
+	if !slices.Equal(architecture, want) {
+		t.Errorf("the levels of %s are %q, want %q", runtime.GOARCH, architecture, want)
+	}
 }
 
 func TestSetLevel(t *testing.T) {

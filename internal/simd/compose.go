@@ -1,0 +1,101 @@
+//go:build amd64 || arm64
+
+package simd
+
+import "unsafe"
+
+// scoresKernel and accumulateKernel are assembly for a fixed number of rows.
+type (
+	scoresKernel     = func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+	accumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+)
+
+// blocks holds the kernels for 1, 2, 4 and 8 rows.
+type blocks[K any] [4]K
+
+// limits are what kernels do not take, which is left to plain Go.
+type limits struct {
+	least int     // rows of fewer elements
+	whole int     // rows that are not a multiple of so many elements, where it is not 0
+	nan   nanFunc // tiles in which it finds a NaN, where it is not nil
+}
+
+func (l *limits) exclude(t Tile, dim int) bool {
+	return dim < l.least || l.whole != 0 && dim%l.whole != 0 || l.nan != nil && l.nan.in(t, dim)
+}
+
+// nanFunc looks for NaN codes in rows of at least 8 bytes.
+type nanFunc func(data *byte, off *int, keys, bytes int) bool
+
+// in looks for NaN codes in a tile: rows that follow one another are one long row.
+func (f nanFunc) in(t Tile, bytes int) bool {
+	rows := len(t.Off)
+	for i, off := range t.Off[1:] {
+		if off-t.Off[i] != bytes {
+			return f(unsafe.SliceData(t.Data), &t.Off[0], rows, bytes)
+		}
+	}
+	return f(unsafe.SliceData(t.Data), &t.Off[0], 1, rows*bytes)
+}
+
+// scoresBy composes any number of rows from blocks of at most 2^top rows.
+func scoresBy(e Elem, kernels *blocks[scoresKernel], top int, limits limits) ScoresFunc {
+	plain := scoresPlain(e)
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
+		keys := len(k.Off)
+		if keys == 0 || rows == 0 {
+			return
+		}
+		if limits.exclude(k, dim) {
+			plain(s, stride, q, rows, dim, k, ahead)
+			return
+		}
+		_, _ = s[(rows-1)*stride+keys-1], q[rows*dim-1]
+		data, off := unsafe.SliceData(k.Data), &k.Off[0]
+		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
+		for i, r := top, 0; r < rows; {
+			if r+1<<i > rows {
+				i--
+				continue
+			}
+			kernels[i](&s[r*stride], stride, &q[r*dim], dim, data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			r += 1 << i
+			aheadKeys = 0
+		}
+	}
+}
+
+// accumulateBy is scoresBy for accumulation.
+func accumulateBy(e Elem, kernels *blocks[accumulateKernel], top int, limits limits) AccumulateFunc {
+	plain := accumulatePlain(e)
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+		keys := len(v.Off)
+		if rows == 0 || dim == 0 {
+			return
+		}
+		if keys == 0 || limits.exclude(v, dim) {
+			plain(o, rows, dim, p, stride, alpha, v, ahead)
+			return
+		}
+		_, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1]
+		data, off := unsafe.SliceData(v.Data), &v.Off[0]
+		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
+		for i, r := top, 0; r < rows; {
+			if r+1<<i > rows {
+				i--
+				continue
+			}
+			kernels[i](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			r += 1 << i
+			aheadKeys = 0
+		}
+	}
+}
+
+// args are the arguments of the assembly; no keys where there is nothing to fetch.
+func (a Ahead) args() (data *byte, off *int, keys, lines int) {
+	if len(a.Off) == 0 || a.Bytes <= 0 {
+		return nil, nil, 0, 0
+	}
+	return unsafe.SliceData(a.Data), &a.Off[0], len(a.Off), (a.Bytes + 63) / 64
+}

@@ -1,0 +1,44 @@
+package simd
+
+// Every arm64 CPU that Go runs on has NEON, and the kernels use no extension of it.
+const hasNEON, hasAVX2, hasAVX512 = true, false, false
+
+// architecture is the levels that arm64 has, best last.
+var architecture = []string{Generic, NEON}
+
+// limitsNEON: the kernels take all rows that have an element.
+var limitsNEON = limits{least: 1}
+
+func scoresFor(e Elem) ScoresFunc {
+	if useNEON {
+		return scoresBy(e, &scoresNEON[e], 2, limitsNEON)
+	}
+	return scoresPlain(e)
+}
+
+func accumulateFor(e Elem) AccumulateFunc {
+	if useNEON {
+		return accumulateBy(e, &accumulateNEON[e], 2, limitsNEON)
+	}
+	return accumulatePlain(e)
+}
+
+func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
+	if rows == 0 || keys == 0 || !useNEON {
+		return softmaxGeneric(s, stride, rows, keys, m, l, alpha)
+	}
+	_, _, _, _ = s[(rows-1)*stride+keys-1], m[rows-1], l[rows-1], alpha[rows-1]
+	return softmaxNEON(&s[0], stride, rows, keys, &m[0], &l[0], &alpha[0]) != 0
+}
+
+func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
+
+func dotFor(b Block) DotFunc { return dotPlain(b) }
+
+func readSum(data []byte) uint32 {
+	n := len(data) &^ 1023
+	if n == 0 || !useNEON {
+		return readSumGeneric(data)
+	}
+	return readNEON(&data[0], n) ^ readSumGeneric(data[n:])
+}
