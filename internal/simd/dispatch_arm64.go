@@ -42,3 +42,9 @@ func readSum(data []byte) uint32 {
 	}
 	return readNEON(&data[0], n) ^ readSumGeneric(data[n:])
 }
+
+func scaleScores(s []float32, stride, rows int, x []float32) { scaleScoresGeneric(s, stride, rows, x) }
+
+func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
+	scaleWeightsGeneric(p, stride, rows, x, unit)
+}
