@@ -20,6 +20,9 @@ import (
 
 var pictures = flag.String("pictures", "", "keep pictures of the pages in this folder")
 
+// These tests stand in a file after memory_test.go, so that they run after it: a
+// process that Linux starts counts the peak memory of the one that started it as its own.
+
 // pageOf writes a page and returns its path and text.
 func pageOf(t *testing.T, args ...string) (path, text string) {
 	t.Helper()
