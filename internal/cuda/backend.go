@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/cuda/build"
 	"github.com/flashdec/flashdec/internal/nv"
-	"github.com/flashdec/flashdec/kv"
 )
 
 var errClosed = fmt.Errorf("cuda: %w", backend.ErrClosed)
@@ -198,40 +196,6 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 		return err
 	}
 	return download(b.stream, &bufs, l)
-}
-
-// plane is a plane's types and strides, and where it lies on the device.
-func plane(p kv.Plane) Plane {
-	s := &p.Scales
-	return Plane{
-		Type: p.Type, PageStride: p.PageStride, HeadStride: p.HeadStride, SlotStride: p.SlotStride,
-		Data: nv.Pointer(p.Device.Address),
-		Scales: Scales{
-			Kind: s.Kind, PageStride: s.PageStride, HeadStride: s.HeadStride, SlotStride: s.SlotStride,
-			Values: nv.Pointer(s.Device.Address),
-		},
-	}
-}
-
-// putPlane copies to the device what of a plane lies on the host.
-func (s *Step) putPlane(to *Plane, p *kv.Plane) error {
-	var err error
-	if p.Device.Address == 0 {
-		err = put(s, &to.Data, p.Data)
-	}
-	if p.Scales.Device.Address == 0 {
-		err = errors.Join(err, put(s, &to.Scales.Values, p.Scales.Values))
-	}
-	return err
-}
-
-// PlaneOf is a plane whose elements and scales lie on the device. It wraps
-// [attn.ErrShape].
-func PlaneOf(p kv.Plane) (Plane, error) {
-	if p.Device.Address == 0 || p.Scales.Kind != kv.NoScales && p.Scales.Device.Address == 0 {
-		return Plane{}, fmt.Errorf("cuda: %w: a plane's elements or scales lie in the host's memory, want the device's", attn.ErrShape)
-	}
-	return plane(p), nil
 }
 
 // Stream is the backend's own.

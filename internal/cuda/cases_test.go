@@ -61,8 +61,10 @@ func traps() []trap {
 		})}},
 		{name: "05 split sizes beside the tile", problems: append(of(upTo(500, 7), func(n int) problem { return one(heads(2, 1, 128), kv.F16, 1, n, 500) }),
 			of(upTo(80, 3), func(n int) problem { return one(heads(2, 1, 128), kv.BF16, 8, n, 500) })...)},
-		{name: "06 nothing to do", problems: []problem{one(heads(2, 1, 64), kv.F16, 16, 0), one(heads(2, 1, 64), kv.F16, 16, 0, 0, 0, 0),
-			with(one(heads(2, 1, 64), kv.F16, 16, 0, 5, 7), func(p *problem) { p.queries = []int{0, 0} })}},
+		{name: "06 nothing to do", problems: []problem{
+			one(heads(2, 1, 64), kv.F16, 16, 0), one(heads(2, 1, 64), kv.F16, 16, 0, 0, 0, 0),
+			with(one(heads(2, 1, 64), kv.F16, 16, 0, 5, 7), func(p *problem) { p.queries = []int{0, 0} }),
+		}},
 		{name: "07 ragged, paged, two splits", problems: []problem{one(heads(4, 4, 64), kv.F16, 256, 2, 300, 500)}},
 		{name: "08 several queries, odd dim", problems: []problem{with(one(heads(3, 3, 40), kv.F16, 16, 3, 90, 130), func(p *problem) { p.queries = []int{2, 2} })}},
 		{name: "09 a window smaller than a split", problems: []problem{with(one(heads(4, 2, 128), kv.BF16, 16, 2, 4096), func(p *problem) { p.opt.Window = 32 })}},
@@ -70,18 +72,26 @@ func traps() []trap {
 		{name: "13 two queries a sequence", problems: []problem{with(one(heads(32, 8, 128), kv.BF16, 16, 0, slices.Repeat([]int{400}, 33)...), func(p *problem) {
 			p.queries = slices.Repeat([]int{2}, 33)
 		})}},
-		{name: "14 padding keys of the last tile", problems: of(upTo(600, 11), func(n int) problem { return one(heads(2, 1, 128), kv.BF16, 16, 0, n) }),
-			edit: func(l *backend.Launch) { clear(l.Q) }},
-		{name: "19 poison in unused pages and table entries", problems: []problem{one(heads(4, 2, 64), kv.BF16, 16, 0, 17, 0, 64),
-			with(one(heads(4, 2, 64), kv.F8E4M3, 16, 3, 17, 0, 64), scaled(kv.TokenScale, kv.TokenScale))}},
+		{
+			name: "14 padding keys of the last tile", problems: of(upTo(600, 11), func(n int) problem { return one(heads(2, 1, 128), kv.BF16, 16, 0, n) }),
+			edit: func(l *backend.Launch) { clear(l.Q) },
+		},
+		{name: "19 poison in unused pages and table entries", problems: []problem{
+			one(heads(4, 2, 64), kv.BF16, 16, 0, 17, 0, 64),
+			with(one(heads(4, 2, 64), kv.F8E4M3, 16, 3, 17, 0, 64), scaled(kv.TokenScale, kv.TokenScale)),
+		}},
 		{name: "20 tiles over several pages", problems: of([]int{1, 8, 16, 24, 32}, func(n int) problem { return one(heads(4, 2, 256), kv.F16, n, 3, 300) })},
-		{name: "23 softcap of large scores", problems: []problem{with(one(heads(2, 1, 64), kv.BF16, 16, 2, 100), func(p *problem) { p.opt.Softcap = 50 }),
-			with(one(heads(2, 1, 64), kv.F32, 16, 2, 100), func(p *problem) { p.opt.Softcap = 1e-3 })},
+		{
+			name: "23 softcap of large scores", problems: []problem{
+				with(one(heads(2, 1, 64), kv.BF16, 16, 2, 100), func(p *problem) { p.opt.Softcap = 50 }),
+				with(one(heads(2, 1, 64), kv.F32, 16, 2, 100), func(p *problem) { p.opt.Softcap = 1e-3 }),
+			},
 			edit: func(l *backend.Launch) {
 				for i := range l.Q {
 					l.Q[i] *= 1e6
 				}
-			}},
+			},
+		},
 		{name: "24 softcap before the mask", problems: []problem{with(one(heads(1, 1, 64), kv.F16, 16, 1, 4), func(p *problem) {
 			p.opt.Softcap = 1
 			p.opt.Mask = &attn.Mask{Seqs: 1, Queries: 1, Keys: 4, Visible: []uint8{1, 1, 1, 0}}
@@ -92,13 +102,16 @@ func traps() []trap {
 			with(one(heads(8, 2, 33), kv.F8E4M3, 16, 5, 200), scaled(kv.HeadScale, kv.TensorScale)),
 			with(one(heads(8, 2, 128), kv.I8, 5, 5, 200), scaled(kv.ChannelScale, kv.TokenScale)),
 		}},
-		{name: "26 weights beyond an 8-bit type", problems: []problem{with(one(heads(2, 1, 128), kv.F8E4M3, 16, 1, 256), scaled(kv.TokenScale, kv.TokenScale))},
+		{
+			name: "26 weights beyond an 8-bit type", problems: []problem{with(one(heads(2, 1, 128), kv.F8E4M3, 16, 1, 256), scaled(kv.TokenScale, kv.TokenScale))},
 			edit: func(l *backend.Launch) { // the later keys' scores are 7 and more above the first's
 				for i := range l.Q {
 					l.Q[i] *= 8
 				}
-			}},
-		{name: "27 scales that overflow an f16 query", problems: []problem{with(one(heads(2, 1, 64), kv.I8, 16, 2, 50), scaled(kv.ChannelScale, kv.TensorScale))},
+			},
+		},
+		{
+			name: "27 scales that overflow an f16 query", problems: []problem{with(one(heads(2, 1, 64), kv.I8, 16, 2, 50), scaled(kv.ChannelScale, kv.TensorScale))},
 			edit: func(l *backend.Launch) {
 				for i := range l.Q {
 					l.Q[i] = 60000
@@ -109,14 +122,17 @@ func traps() []trap {
 				for i := range l.KV.K.Data {
 					l.KV.K.Data[i] = 0
 				}
-			}},
-		{name: "28 large values, long sums", problems: []problem{one(heads(2, 1, 64), kv.F16, 16, 1, 1000), one(heads(2, 1, 64), kv.F16, 16, 0, 65536)}, value: 400,
+			},
+		},
+		{
+			name: "28 large values, long sums", problems: []problem{one(heads(2, 1, 64), kv.F16, 16, 1, 1000), one(heads(2, 1, 64), kv.F16, 16, 0, 65536)}, value: 400,
 			edit: func(l *backend.Launch) {
 				clear(l.Q)
 				for i := 0; i < len(l.KV.V.Data)/2; i++ {
 					store(&l.KV.V, i, 100)
 				}
-			}},
+			},
+		},
 	}
 }
 

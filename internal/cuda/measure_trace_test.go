@@ -11,9 +11,9 @@ import (
 
 // stamp is Stamp of kernels/trace.cuh; a block has one a mark.
 type stamp struct {
-	time           uint64 // ns
-	cycles         uint32
-	multiprocessor uint32
+	time   uint64 // ns
+	cycles uint32
+	_      uint32 // the multiprocessor
 }
 
 var marks = [...]string{"started", "first tile", "walked", "stored", "arrived", "gathered", "done"}

@@ -33,7 +33,7 @@ type work struct {
 	page       int32 // the page that holds all keys, or -1
 	seq        int32 // this and the next two where lengths are read on the device
 	capacity   int32
-	lost       int32
+	_          int32
 }
 
 type regularParams struct {

@@ -16,7 +16,7 @@ func TestParamsLayout(t *testing.T) {
 		{"work", unsafe.Sizeof(work{}), 80},
 		{"work.head", unsafe.Offsetof(work{}.head), 8},
 		{"work.page", unsafe.Offsetof(work{}.page), 64},
-		{"work.lost", unsafe.Offsetof(work{}.lost), 76},
+		{"work.capacity", unsafe.Offsetof(work{}.capacity), 72},
 		{"storeParams.from", unsafe.Offsetof(storeParams{}.from), 72},
 		{"storeParams", unsafe.Sizeof(storeParams{}), 120},
 		{"regularParams", unsafe.Sizeof(regularParams{}), 48},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"unsafe"
 
 	"github.com/flashdec/flashdec/attn"
@@ -13,26 +12,6 @@ import (
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
-
-// Plane is a [kv.Plane] in device memory: the row of a page, KV head and slot
-// starts at element page·PageStride + head·HeadStride + slot·SlotStride.
-type Plane struct {
-	Type       kv.DType
-	Data       nv.Pointer
-	PageStride int
-	HeadStride int
-	SlotStride int
-	Scales     Scales
-}
-
-// Scales are [kv.Scales] in device memory.
-type Scales struct {
-	Kind       kv.ScaleKind
-	Values     nv.Pointer // float32
-	PageStride int        // of tokens' scales, like the next two
-	HeadStride int
-	SlotStride int
-}
 
 // Buffers is the device memory of one launch.
 type Buffers struct {
@@ -174,16 +153,6 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 	)
 }
 
-// remember keeps what a step of fixed lengths reads.
-func (s *Step) remember(c StepConfig) {
-	if c.Capacity != nil {
-		return
-	}
-	for _, t := range c.Seqs {
-		s.seqs = append(s.seqs, kv.Table{Len: t.Len, Pages: slices.Clone(t.Pages[:tiles(t.Len, c.PageSize)])})
-	}
-}
-
 // magics turn divisions by the group and the page size into products: see
 // group_magic and page_magic in kernels/params.cuh.
 func magics(group, pageSize int) (g, p uint64) {
@@ -202,23 +171,6 @@ func checkLengths(seqs []kv.Table) error {
 		}
 	}
 	return nil
-}
-
-// pageTables packs the needed entries of all page tables one after the other, with
-// the room that their sequences' capacities ask for.
-func pageTables(c StepConfig) ([]kv.PageID, []tableStart) {
-	var pages []kv.PageID
-	tables := make([]tableStart, len(c.Seqs))
-	query := 0
-	for i, t := range c.Seqs {
-		tables[i] = tableStart{query: query, page: len(pages)}
-		pages = append(pages, t.Pages[:tiles(t.Len, c.PageSize)]...)
-		if c.Capacity != nil {
-			pages = append(pages, make([]kv.PageID, tiles(c.Capacity[i], c.PageSize)-tiles(t.Len, c.PageSize))...)
-		}
-		query += c.Plan.Config.Seqs[i].NumQueries
-	}
-	return pages, tables
 }
 
 func (s *Step) putMask(m *attn.Mask) error {
@@ -337,29 +289,6 @@ func (s *Step) fits(bufs Buffers) error {
 		}
 	}
 	return nil
-}
-
-func (p Plane) params() planeParams {
-	bits := int64(p.Type.Bits()) // strides of less than a byte's elements are even
-	return planeParams{
-		data:       p.Data,
-		pageStride: int64(p.PageStride) * bits / 8,
-		headStride: int64(p.HeadStride) * bits / 8,
-		slotStride: int64(p.SlotStride) * bits / 8,
-	}
-}
-
-// chunks is how many copies of 16 bytes a row takes.
-func (p Plane) chunks(dim int32) int32 { return dim * int32(p.Type.Bits()) / (8 * chunkBytes) }
-
-func (s Scales) params() scaleParams {
-	return scaleParams{
-		values:     s.Values,
-		pageStride: int64(s.PageStride),
-		headStride: int64(s.HeadStride),
-		slotStride: int64(s.SlotStride),
-		kind:       int32(s.Kind),
-	}
 }
 
 // Close frees the step's device memory once its launches are done.

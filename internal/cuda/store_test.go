@@ -80,13 +80,19 @@ func life(t *testing.T, c *kv.Cache, seed uint64) kv.View {
 	return v
 }
 
-// numbers are of all sizes; a few are zero or not finite.
+// numbers are of all sizes; many lie halfway between two codes, a few are zero.
 func numbers(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64() * math.Exp2(float64(rng.IntN(40)-20)))
-		if rng.IntN(50) == 0 {
+		switch k := rng.IntN(16); {
+		case k == 0:
 			x[i] = 0
+		case k < 5: // one bit more than e5m2, e4m3, bf16 and f16 keep
+			drop := [...]int{20, 19, 15, 12}[k-1]
+			x[i] = math.Float32frombits((math.Float32bits(x[i])>>drop | 1) << drop)
+		case k < 7: // of the integers, with a scale of a power of two
+			x[i] = float32(rng.IntN(16)-8) + 0.5
 		}
 	}
 	return x
@@ -115,7 +121,7 @@ func scalesFor(kind kv.ScaleKind, heads, dim int) kv.Scales {
 	s := kv.Scales{Kind: kind}
 	n := map[kv.ScaleKind]int{kv.TensorScale: 1, kv.HeadScale: heads, kv.ChannelScale: heads * dim}[kind]
 	for i := range n {
-		s.Values = append(s.Values, 0.01*float32(i%7-2))
+		s.Values = append(s.Values, [...]float32{-0.5, 1, 0.25, 0, 0.013, -2, 1e-40}[i%7])
 	}
 	return s
 }
