@@ -74,6 +74,21 @@ func TestGenerateFieldNames(t *testing.T) {
 	}
 }
 
+// TestGenerateWithoutText prints ids where there is no tokenizer, and its numbers beside.
+func TestGenerateWithoutText(t *testing.T) {
+	prompt, greedy := goldenIDs(t, "mistral")
+	r := want(t, exitDone, "generate", goldenModels+"mistral", "--ids", prompt, "--max-tokens=3", "--stats")
+	if wanted := fmt.Sprintf("%v,%v,%v\n", greedy[0], greedy[1], greedy[2]); r.stdout != wanted {
+		t.Errorf("stdout is %q, want %q", r.stdout, wanted)
+	}
+	fits(t, r.errs)
+	for _, words := range []string{"prompt     40 tokens", "decode     3 tokens", "attention", "keys and values as f16"} {
+		if !strings.Contains(r.errs, words) {
+			t.Errorf("--stats says nothing of %q:\n%s", words, r.errs)
+		}
+	}
+}
+
 // TestGenerateEnds: at the end of the context, after no token at all, and the same draws for the same seed.
 func TestGenerateEnds(t *testing.T) {
 	generate := func(flags ...string) map[string]any {
@@ -254,6 +269,13 @@ func TestPerplexity(t *testing.T) {
 			t.Errorf("%s diverges by %v, the type before it by %v", dtype, kl, last)
 		}
 		last = kl
+	}
+	told := want(t, exitDone, "perplexity", goldenModels+"qwen2", dir+"io.safetensors", "--kv-dtype=int4", "--against=f32").stdout
+	fits(t, told)
+	for _, words := range []string{"perplexity", "39 tokens", "against", "divergence", "agreement"} {
+		if !strings.Contains(told, words) {
+			t.Errorf("perplexity says nothing of %q:\n%s", words, told)
+		}
 	}
 	windows := measure("--window=7")
 	if windows["windows"] != 6.0 || windows["tokens"] != 34.0 { // 5 windows of 7 and one of 5

@@ -208,9 +208,10 @@ func logSumExp(x []float32) float64 {
 }
 
 func (r *perplexityReport) print(t *terminal) {
-	t.printf("perplexity  %.5f with %s keys and values, over %s in %s\n", r.Perplexity, r.KVDType, count(r.Tokens, "token"), count(r.Windows, "window"))
+	t.printf("perplexity  %.5f with %s keys and values, %s in %s\n", r.Perplexity, r.KVDType, count(r.Tokens, "token"), count(r.Windows, "window"))
 	if c := r.comparison; c != nil {
 		t.printf("against     %.5f with %s: %+.3g%%\n", c.AgainstPerplexity, c.Against, 100*(r.Perplexity/c.AgainstPerplexity-1))
-		t.printf("divergence  %.3g mean, %.3g at most (KL, natural); the same most likely token at %s of positions\n", c.MeanKL, c.MaxKL, percent(c.SameTop))
+		t.printf("divergence  %.3g mean, %.3g at most (KL, natural)\n", c.MeanKL, c.MaxKL)
+		t.printf("agreement   on the most likely token at %s of positions\n", percent(c.SameTop))
 	}
 }
