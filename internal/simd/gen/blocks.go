@@ -167,15 +167,13 @@ func (g *blockKernel) one(p, x reg.GPVirtual, i int, acc []reg.VecVirtual) {
 	g.VFMADD231PS(d, v[0], acc[0])
 }
 
-// half fills a vector with the float32 of a binary16.
+// half fills a vector with the float32 of a binary16: converted alone, for a
+// conversion of a whole vector costs more than a broadcast.
 func (g *blockKernel) half(m op.Mem) reg.VecVirtual {
-	v := g.vec()
-	var h reg.VecVirtual = g.XMM()
-	if g.lanes == 16 {
-		h = g.YMM()
-	}
+	v, h := g.vec(), g.XMM()
 	g.VPBROADCASTW(m, h)
-	g.VCVTPH2PS(h, v)
+	g.VCVTPH2PS(h, h)
+	g.VBROADCASTSS(h, v)
 	return v
 }
 
