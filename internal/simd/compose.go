@@ -99,3 +99,21 @@ func (a Ahead) args() (data *byte, off *int, keys, lines int) {
 	}
 	return unsafe.SliceData(a.Data), &a.Off[0], len(a.Off), (a.Bytes + 63) / 64
 }
+
+// dotKernel and dequantiseKernel are assembly for blocks.
+type (
+	dotKernel        = func(y *float32, rows int, row *byte, x *float32, blocks int)
+	dequantiseKernel = func(dst *float32, src *byte, blocks int)
+)
+
+func dotBy(b Block, kernel dotKernel) DotFunc {
+	return func(y, x []float32, data []byte) {
+		blocks := len(x) / BlockElements
+		if len(y) == 0 || blocks == 0 {
+			clear(y)
+			return
+		}
+		_ = data[len(y)*blocks*b.Bytes()-1]
+		kernel(&y[0], len(y), &data[0], &x[0], blocks)
+	}
+}

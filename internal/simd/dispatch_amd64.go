@@ -48,12 +48,6 @@ var (
 	}
 )
 
-// dotKernel and dequantiseKernel are assembly for blocks.
-type (
-	dotKernel        = func(y *float32, rows int, row *byte, x *float32, blocks int)
-	dequantiseKernel = func(dst *float32, src *byte, blocks int)
-)
-
 var (
 	dotAVX512 = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX512, Q4_1: dotQ4_1AVX512, Q8_0: dotQ8_0AVX512}
 	dotAVX2   = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX2, Q4_1: dotQ4_1AVX2, Q8_0: dotQ8_0AVX2}
@@ -86,18 +80,6 @@ func dotFor(b Block) DotFunc {
 		return dotBy(b, dotAVX2[b])
 	}
 	return dotPlain(b)
-}
-
-func dotBy(b Block, kernel dotKernel) DotFunc {
-	return func(y, x []float32, data []byte) {
-		blocks := len(x) / BlockElements
-		if len(y) == 0 || blocks == 0 {
-			clear(y)
-			return
-		}
-		_ = data[len(y)*blocks*b.Bytes()-1]
-		kernel(&y[0], len(y), &data[0], &x[0], blocks)
-	}
 }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {

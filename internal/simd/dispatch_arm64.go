@@ -31,9 +31,47 @@ func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden
 	return softmaxNEON(&s[0], stride, rows, keys, &m[0], &l[0], &alpha[0]) != 0
 }
 
-func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
+var (
+	dotNEON        = [NumBlocks]dotKernel{Q4_0: dotQ4_0NEON, Q4_1: dotQ4_1NEON, Q8_0: dotQ8_0NEON}
+	dequantiseNEON = [NumBlocks]dequantiseKernel{Q4_0: dequantiseQ4_0NEON, Q4_1: dequantiseQ4_1NEON, Q8_0: dequantiseQ8_0NEON}
+)
 
-func dotFor(b Block) DotFunc { return dotPlain(b) }
+func dequantise(b Block, dst []float32, src []byte) {
+	blocks := len(dst) / BlockElements
+	if blocks == 0 || !useNEON {
+		dequantiseGeneric(b, dst, src)
+		return
+	}
+	_ = src[blocks*b.Bytes()-1]
+	dequantiseNEON[b](&dst[0], &src[0], blocks)
+}
+
+func dotFor(b Block) DotFunc {
+	if useNEON {
+		return dotBy(b, dotNEON[b])
+	}
+	return dotPlain(b)
+}
+
+func scaleScores(s []float32, stride, rows int, x []float32) {
+	keys := len(x)
+	if rows == 0 || keys == 0 || !useNEON {
+		scaleScoresGeneric(s, stride, rows, x)
+		return
+	}
+	_ = s[(rows-1)*stride+keys-1]
+	scaleScoresNEON(&s[0], stride, rows, keys, &x[0])
+}
+
+func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
+	keys := len(x)
+	if rows == 0 || keys == 0 || !useNEON {
+		scaleWeightsGeneric(p, stride, rows, x, unit)
+		return
+	}
+	_ = p[(rows-1)*stride+keys-1]
+	scaleWeightsNEON(&p[0], stride, rows, keys, &x[0], unit)
+}
 
 func readSum(data []byte) uint32 {
 	n := len(data) &^ 1023
@@ -41,10 +79,4 @@ func readSum(data []byte) uint32 {
 		return readSumGeneric(data)
 	}
 	return readNEON(&data[0], n) ^ readSumGeneric(data[n:])
-}
-
-func scaleScores(s []float32, stride, rows int, x []float32) { scaleScoresGeneric(s, stride, rows, x) }
-
-func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
-	scaleWeightsGeneric(p, stride, rows, x, unit)
 }

@@ -133,7 +133,7 @@ func TestAccumulateAtEveryLevel(t *testing.T) {
 				c.canary()
 				for r := range c.rows {
 					if rng.IntN(3) == 0 { // a row that starts: what o holds is not read
-						c.alpha[r] = 0
+						c.alpha[r] = math.Float32frombits(uint32(rng.IntN(2)) << 31) // 0 or −0
 						c.q[r*c.dim+rng.IntN(c.dim)] = float32(math.NaN())
 					}
 				}

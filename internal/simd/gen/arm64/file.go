@@ -62,15 +62,18 @@ var general = func() (r []reg) {
 
 const numVecs = 32
 
-// function begins one of a signature like "s *float32, n int", all of whose types
-// have 8 bytes; result is "" or "uint32".
+// function begins one of a signature like "s *float32, n int", whose types have 8
+// bytes or are float32, which is the last then; result is "" or "uint32".
 func (f *file) function(name, doc, signature, result string) *function {
 	fn := &function{file: f, args: map[string]mem{}}
 	size := 0
 	for _, p := range strings.Split(signature, ", ") {
-		arg, _, _ := strings.Cut(p, " ")
+		arg, typ, _ := strings.Cut(p, " ")
 		fn.args[arg] = mem(fmt.Sprintf("%s+%d(FP)", arg, size))
 		size += 8
+		if typ == "float32" {
+			size -= 4
+		}
 	}
 	if result != "" {
 		fn.args["ret"] = mem(fmt.Sprintf("ret+%d(FP)", size))

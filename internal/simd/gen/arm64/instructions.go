@@ -49,6 +49,8 @@ var (
 
 	addS   = three("add", "4s", 0x4ea08400)
 	subS   = three("sub", "4s", 0x6ea08400)
+	subB   = three("sub", "16b", 0x6e208400)
+	cmeqS  = three("cmeq", "4s", 0x6ea08c00)
 	cmeqH  = three("cmeq", "8h", 0x6e608c00)
 	umaxvS = across("umaxv", "4s", 0x6eb0a800)
 
@@ -67,6 +69,7 @@ var (
 	shlH7   = two("shl", "8h", "8h", ", #7", 0x4f175400)
 	shlB4   = two("shl", "8b", "8b", ", #4", 0x0f0c5400)
 	sshrB4  = two("sshr", "8b", "8b", ", #4", 0x0f0c0400)
+	ushrB4  = two("ushr", "16b", "16b", ", #4", 0x6f0c0400)
 	halfOfB = two("mov", "8b", "8b", "", 0x0ea01c00) // as three("orr"), n twice
 )
 
@@ -159,6 +162,20 @@ func access(name string, flip uint32, d vec, bytes int, base reg, offset int) in
 	}
 	word := s.offset ^ flip | uint32(offset/bytes)<<10 | uint32(base)<<5 | uint32(d)
 	return instruction{word, fmt.Sprintf("%s %s%d, %s", name, s.name, d, where)}
+}
+
+// ldur is ldr at any offset below 256.
+func ldur(d vec, bytes int, base reg, offset int) instruction {
+	if offset < 0 || offset >= 1<<8 {
+		panic(fmt.Sprintf("ldur at offset %d", offset))
+	}
+	s := sizes[log2(bytes)]
+	where := fmt.Sprintf("[x%d]", int(base))
+	if offset != 0 {
+		where = fmt.Sprintf("[x%d,#%d]", int(base), offset)
+	}
+	word := s.post&^0x400 | uint32(offset)<<12 | uint32(base)<<5 | uint32(d)
+	return instruction{word, fmt.Sprintf("ldur %s%d, %s", s.name, d, where)}
 }
 
 // ldrOn and strOn access memory at base and move base behind it.

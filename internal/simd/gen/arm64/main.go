@@ -24,6 +24,7 @@ func main() {
 // stages are the files, by what their kernels do.
 var stages = map[string]func(*file){
 	"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "read": readFile,
+	"scale": scaleFile, "blocks": blocksFile,
 }
 
 func run(dir string) error {
