@@ -20,35 +20,35 @@ TEXT ·softmaxNEON(SB), NOSPLIT, $0-60
 	MOVD $0x00800000, R7
 	WORD $0x4e040ce2 // dup v2.4s, w7
 	MOVD $0xc2d00000, R7
-	WORD $0x4e040cec // dup v12.4s, w7
+	WORD $0x4e040ceb // dup v11.4s, w7
 	MOVD $0x3fb8aa3b, R7
-	WORD $0x4e040ced // dup v13.4s, w7
+	WORD $0x4e040cec // dup v12.4s, w7
 	MOVD $0x3f318000, R7
-	WORD $0x4e040cee // dup v14.4s, w7
+	WORD $0x4e040ced // dup v13.4s, w7
 	MOVD $0xb95e8083, R7
-	WORD $0x4e040cef // dup v15.4s, w7
+	WORD $0x4e040cee // dup v14.4s, w7
 	MOVD $0x0000007f, R7
-	WORD $0x4e040cf0 // dup v16.4s, w7
+	WORD $0x4e040cef // dup v15.4s, w7
 	MOVD $0x39506967, R7
-	WORD $0x4e040cf6 // dup v22.4s, w7
+	WORD $0x4e040cf5 // dup v21.4s, w7
 	MOVD $0x3ab743ce, R7
-	WORD $0x4e040cf7 // dup v23.4s, w7
+	WORD $0x4e040cf6 // dup v22.4s, w7
 	MOVD $0x3c088908, R7
-	WORD $0x4e040cf8 // dup v24.4s, w7
+	WORD $0x4e040cf7 // dup v23.4s, w7
 	MOVD $0x3d2aa9c1, R7
-	WORD $0x4e040cf9 // dup v25.4s, w7
+	WORD $0x4e040cf8 // dup v24.4s, w7
 	MOVD $0x3e2aaaaa, R7
-	WORD $0x4e040cfa // dup v26.4s, w7
+	WORD $0x4e040cf9 // dup v25.4s, w7
 	MOVD $0x3f000000, R7
-	WORD $0x4e040cfb // dup v27.4s, w7
+	WORD $0x4e040cfa // dup v26.4s, w7
 	MOVD $0x3f800000, R7
-	WORD $0x4e040cfc // dup v28.4s, w7
+	WORD $0x4e040cfb // dup v27.4s, w7
 	WORD $0x6f00e403 // movi v3.2d, #0x0
 	LSL $2, R1
 
 row1:
-	WORD $0x4d40c889 // ld1r {v9.4s}, [x4]
-	WORD $0x4ea91d26 // mov v6.16b, v9.16b
+	WORD $0x4d40c888 // ld1r {v8.4s}, [x4]
+	WORD $0x4ea81d06 // mov v6.16b, v8.16b
 	MOVD R0, R7
 	LSR $2, R3, R8
 	CBZ R8, rest3
@@ -72,9 +72,7 @@ skip4:
 skip5:
 	WORD $0x6e30f8c6 // fmaxv s6, v6.4s
 	WORD $0x4e0404c6 // dup v6.4s, v6.s[0]
-	WORD $0x4e20e4c5 // fcmeq v5.4s, v6.4s, v0.4s
-	WORD $0x4e651cc7 // bic v7.16b, v6.16b, v5.16b
-	WORD $0x6f00e408 // movi v8.2d, #0x0
+	WORD $0x6f00e407 // movi v7.2d, #0x0
 	MOVD R0, R7
 	LSR $2, R3, R8
 	CBZ R8, rest7
@@ -83,40 +81,40 @@ turn6:
 	WORD $0x3dc000e4 // ldr q4, [x7]
 	WORD $0x4e20e485 // fcmeq v5.4s, v4.4s, v0.4s
 	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	WORD $0x4ea7d484 // fsub v4.4s, v4.4s, v7.4s
-	WORD $0x4e2cf484 // fmax v4.4s, v4.4s, v12.4s
-	WORD $0x6e2ddc91 // fmul v17.4s, v4.4s, v13.4s
-	WORD $0x4e218a31 // frintn v17.4s, v17.4s
-	WORD $0x4ea41c93 // mov v19.16b, v4.16b
-	WORD $0x4eaece33 // fmls v19.4s, v17.4s, v14.4s
-	WORD $0x4eafce33 // fmls v19.4s, v17.4s, v15.4s
+	WORD $0x4ea6d484 // fsub v4.4s, v4.4s, v6.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	WORD $0x6e2cdc90 // fmul v16.4s, v4.4s, v12.4s
+	WORD $0x4e218a10 // frintn v16.4s, v16.4s
+	WORD $0x4ea41c92 // mov v18.16b, v4.16b
+	WORD $0x4eadce12 // fmls v18.4s, v16.4s, v13.4s
+	WORD $0x4eaece12 // fmls v18.4s, v16.4s, v14.4s
+	WORD $0x4eb51eb3 // mov v19.16b, v21.16b
 	WORD $0x4eb61ed4 // mov v20.16b, v22.16b
-	WORD $0x4eb71ef5 // mov v21.16b, v23.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eb81f14 // mov v20.16b, v24.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4eb91f35 // mov v21.16b, v25.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eba1f54 // mov v20.16b, v26.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebb1f75 // mov v21.16b, v27.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4ebc1f94 // mov v20.16b, v28.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebc1f95 // mov v21.16b, v28.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	WORD $0x4f3f0632 // sshr v18.4s, v17.4s, #1
-	WORD $0x6eb28631 // sub v17.4s, v17.4s, v18.4s
-	WORD $0x4eb08652 // add v18.4s, v18.4s, v16.4s
-	WORD $0x4f375652 // shl v18.4s, v18.4s, #23
-	WORD $0x6e32deb5 // fmul v21.4s, v21.4s, v18.4s
-	WORD $0x4eb08631 // add v17.4s, v17.4s, v16.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4ebb1f73 // mov v19.16b, v27.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
+	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
+	WORD $0x4f3f0611 // sshr v17.4s, v16.4s, #1
+	WORD $0x6eb18610 // sub v16.4s, v16.4s, v17.4s
+	WORD $0x4eaf8631 // add v17.4s, v17.4s, v15.4s
 	WORD $0x4f375631 // shl v17.4s, v17.4s, #23
-	WORD $0x6e31deb5 // fmul v21.4s, v21.4s, v17.4s
-	WORD $0x4eb51ea4 // mov v4.16b, v21.16b
+	WORD $0x6e31de94 // fmul v20.4s, v20.4s, v17.4s
+	WORD $0x4eaf8610 // add v16.4s, v16.4s, v15.4s
+	WORD $0x4f375610 // shl v16.4s, v16.4s, #23
+	WORD $0x6e30de94 // fmul v20.4s, v20.4s, v16.4s
+	WORD $0x4eb41e84 // mov v4.16b, v20.16b
 	WORD $0x6ea51c24 // bit v4.16b, v1.16b, v5.16b
-	WORD $0x4e24d508 // fadd v8.4s, v8.4s, v4.4s
+	WORD $0x4e24d4e7 // fadd v7.4s, v7.4s, v4.4s
 	WORD $0x3c8104e4 // str q4, [x7],#16
 	SUBS $1, R8
 	BNE turn6
@@ -126,41 +124,41 @@ rest7:
 	WORD $0x4d40cce4 // ld1r {v4.2d}, [x7]
 	WORD $0x4e20e485 // fcmeq v5.4s, v4.4s, v0.4s
 	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	WORD $0x4ea7d484 // fsub v4.4s, v4.4s, v7.4s
-	WORD $0x4e2cf484 // fmax v4.4s, v4.4s, v12.4s
-	WORD $0x6e2ddc91 // fmul v17.4s, v4.4s, v13.4s
-	WORD $0x4e218a31 // frintn v17.4s, v17.4s
-	WORD $0x4ea41c93 // mov v19.16b, v4.16b
-	WORD $0x4eaece33 // fmls v19.4s, v17.4s, v14.4s
-	WORD $0x4eafce33 // fmls v19.4s, v17.4s, v15.4s
+	WORD $0x4ea6d484 // fsub v4.4s, v4.4s, v6.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	WORD $0x6e2cdc90 // fmul v16.4s, v4.4s, v12.4s
+	WORD $0x4e218a10 // frintn v16.4s, v16.4s
+	WORD $0x4ea41c92 // mov v18.16b, v4.16b
+	WORD $0x4eadce12 // fmls v18.4s, v16.4s, v13.4s
+	WORD $0x4eaece12 // fmls v18.4s, v16.4s, v14.4s
+	WORD $0x4eb51eb3 // mov v19.16b, v21.16b
 	WORD $0x4eb61ed4 // mov v20.16b, v22.16b
-	WORD $0x4eb71ef5 // mov v21.16b, v23.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eb81f14 // mov v20.16b, v24.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4eb91f35 // mov v21.16b, v25.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eba1f54 // mov v20.16b, v26.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebb1f75 // mov v21.16b, v27.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4ebc1f94 // mov v20.16b, v28.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebc1f95 // mov v21.16b, v28.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	WORD $0x4f3f0632 // sshr v18.4s, v17.4s, #1
-	WORD $0x6eb28631 // sub v17.4s, v17.4s, v18.4s
-	WORD $0x4eb08652 // add v18.4s, v18.4s, v16.4s
-	WORD $0x4f375652 // shl v18.4s, v18.4s, #23
-	WORD $0x6e32deb5 // fmul v21.4s, v21.4s, v18.4s
-	WORD $0x4eb08631 // add v17.4s, v17.4s, v16.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4ebb1f73 // mov v19.16b, v27.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
+	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
+	WORD $0x4f3f0611 // sshr v17.4s, v16.4s, #1
+	WORD $0x6eb18610 // sub v16.4s, v16.4s, v17.4s
+	WORD $0x4eaf8631 // add v17.4s, v17.4s, v15.4s
 	WORD $0x4f375631 // shl v17.4s, v17.4s, #23
-	WORD $0x6e31deb5 // fmul v21.4s, v21.4s, v17.4s
-	WORD $0x4eb51ea4 // mov v4.16b, v21.16b
+	WORD $0x6e31de94 // fmul v20.4s, v20.4s, v17.4s
+	WORD $0x4eaf8610 // add v16.4s, v16.4s, v15.4s
+	WORD $0x4f375610 // shl v16.4s, v16.4s, #23
+	WORD $0x6e30de94 // fmul v20.4s, v20.4s, v16.4s
+	WORD $0x4eb41e84 // mov v4.16b, v20.16b
 	WORD $0x6ea51c24 // bit v4.16b, v1.16b, v5.16b
 	WORD $0x0ea41c84 // mov v4.8b, v4.8b
-	WORD $0x4e24d508 // fadd v8.4s, v8.4s, v4.4s
+	WORD $0x4e24d4e7 // fadd v7.4s, v7.4s, v4.4s
 	WORD $0xfc0084e4 // str d4, [x7],#8
 
 skip8:
@@ -168,86 +166,86 @@ skip8:
 	WORD $0x4d40c8e4 // ld1r {v4.4s}, [x7]
 	WORD $0x4e20e485 // fcmeq v5.4s, v4.4s, v0.4s
 	WORD $0x4ea51c63 // orr v3.16b, v3.16b, v5.16b
-	WORD $0x4ea7d484 // fsub v4.4s, v4.4s, v7.4s
-	WORD $0x4e2cf484 // fmax v4.4s, v4.4s, v12.4s
-	WORD $0x6e2ddc91 // fmul v17.4s, v4.4s, v13.4s
-	WORD $0x4e218a31 // frintn v17.4s, v17.4s
-	WORD $0x4ea41c93 // mov v19.16b, v4.16b
-	WORD $0x4eaece33 // fmls v19.4s, v17.4s, v14.4s
-	WORD $0x4eafce33 // fmls v19.4s, v17.4s, v15.4s
+	WORD $0x4ea6d484 // fsub v4.4s, v4.4s, v6.4s
+	WORD $0x4e2bf484 // fmax v4.4s, v4.4s, v11.4s
+	WORD $0x6e2cdc90 // fmul v16.4s, v4.4s, v12.4s
+	WORD $0x4e218a10 // frintn v16.4s, v16.4s
+	WORD $0x4ea41c92 // mov v18.16b, v4.16b
+	WORD $0x4eadce12 // fmls v18.4s, v16.4s, v13.4s
+	WORD $0x4eaece12 // fmls v18.4s, v16.4s, v14.4s
+	WORD $0x4eb51eb3 // mov v19.16b, v21.16b
 	WORD $0x4eb61ed4 // mov v20.16b, v22.16b
-	WORD $0x4eb71ef5 // mov v21.16b, v23.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eb81f14 // mov v20.16b, v24.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4eb91f35 // mov v21.16b, v25.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eba1f54 // mov v20.16b, v26.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebb1f75 // mov v21.16b, v27.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4ebc1f94 // mov v20.16b, v28.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebc1f95 // mov v21.16b, v28.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	WORD $0x4f3f0632 // sshr v18.4s, v17.4s, #1
-	WORD $0x6eb28631 // sub v17.4s, v17.4s, v18.4s
-	WORD $0x4eb08652 // add v18.4s, v18.4s, v16.4s
-	WORD $0x4f375652 // shl v18.4s, v18.4s, #23
-	WORD $0x6e32deb5 // fmul v21.4s, v21.4s, v18.4s
-	WORD $0x4eb08631 // add v17.4s, v17.4s, v16.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4ebb1f73 // mov v19.16b, v27.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
+	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
+	WORD $0x4f3f0611 // sshr v17.4s, v16.4s, #1
+	WORD $0x6eb18610 // sub v16.4s, v16.4s, v17.4s
+	WORD $0x4eaf8631 // add v17.4s, v17.4s, v15.4s
 	WORD $0x4f375631 // shl v17.4s, v17.4s, #23
-	WORD $0x6e31deb5 // fmul v21.4s, v21.4s, v17.4s
-	WORD $0x4eb51ea4 // mov v4.16b, v21.16b
+	WORD $0x6e31de94 // fmul v20.4s, v20.4s, v17.4s
+	WORD $0x4eaf8610 // add v16.4s, v16.4s, v15.4s
+	WORD $0x4f375610 // shl v16.4s, v16.4s, #23
+	WORD $0x6e30de94 // fmul v20.4s, v20.4s, v16.4s
+	WORD $0x4eb41e84 // mov v4.16b, v20.16b
 	WORD $0x6ea51c24 // bit v4.16b, v1.16b, v5.16b
 	WORD $0x1e204084 // fmov s4, s4
-	WORD $0x4e24d508 // fadd v8.4s, v8.4s, v4.4s
+	WORD $0x4e24d4e7 // fadd v7.4s, v7.4s, v4.4s
 	WORD $0xbc0044e4 // str s4, [x7],#4
 
 skip9:
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
-	WORD $0x4ea7d52a // fsub v10.4s, v9.4s, v7.4s
-	WORD $0x4e2cf54a // fmax v10.4s, v10.4s, v12.4s
-	WORD $0x6e2ddd51 // fmul v17.4s, v10.4s, v13.4s
-	WORD $0x4e218a31 // frintn v17.4s, v17.4s
-	WORD $0x4eaa1d53 // mov v19.16b, v10.16b
-	WORD $0x4eaece33 // fmls v19.4s, v17.4s, v14.4s
-	WORD $0x4eafce33 // fmls v19.4s, v17.4s, v15.4s
+	WORD $0x6e27d4e7 // faddp v7.4s, v7.4s, v7.4s
+	WORD $0x6e27d4e7 // faddp v7.4s, v7.4s, v7.4s
+	WORD $0x4ea6d509 // fsub v9.4s, v8.4s, v6.4s
+	WORD $0x4e2bf529 // fmax v9.4s, v9.4s, v11.4s
+	WORD $0x6e2cdd30 // fmul v16.4s, v9.4s, v12.4s
+	WORD $0x4e218a10 // frintn v16.4s, v16.4s
+	WORD $0x4ea91d32 // mov v18.16b, v9.16b
+	WORD $0x4eadce12 // fmls v18.4s, v16.4s, v13.4s
+	WORD $0x4eaece12 // fmls v18.4s, v16.4s, v14.4s
+	WORD $0x4eb51eb3 // mov v19.16b, v21.16b
 	WORD $0x4eb61ed4 // mov v20.16b, v22.16b
-	WORD $0x4eb71ef5 // mov v21.16b, v23.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb71ef3 // mov v19.16b, v23.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eb81f14 // mov v20.16b, v24.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4eb91f35 // mov v21.16b, v25.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4eb91f33 // mov v19.16b, v25.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
 	WORD $0x4eba1f54 // mov v20.16b, v26.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebb1f75 // mov v21.16b, v27.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4ebc1f94 // mov v20.16b, v28.16b
-	WORD $0x4e33ceb4 // fmla v20.4s, v21.4s, v19.4s
-	WORD $0x4ebc1f95 // mov v21.16b, v28.16b
-	WORD $0x4e33ce95 // fmla v21.4s, v20.4s, v19.4s
-	WORD $0x4e21aa31 // fcvtns v17.4s, v17.4s
-	WORD $0x4f3f0632 // sshr v18.4s, v17.4s, #1
-	WORD $0x6eb28631 // sub v17.4s, v17.4s, v18.4s
-	WORD $0x4eb08652 // add v18.4s, v18.4s, v16.4s
-	WORD $0x4f375652 // shl v18.4s, v18.4s, #23
-	WORD $0x6e32deb5 // fmul v21.4s, v21.4s, v18.4s
-	WORD $0x4eb08631 // add v17.4s, v17.4s, v16.4s
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4ebb1f73 // mov v19.16b, v27.16b
+	WORD $0x4e32ce93 // fmla v19.4s, v20.4s, v18.4s
+	WORD $0x4ebb1f74 // mov v20.16b, v27.16b
+	WORD $0x4e32ce74 // fmla v20.4s, v19.4s, v18.4s
+	WORD $0x4e21aa10 // fcvtns v16.4s, v16.4s
+	WORD $0x4f3f0611 // sshr v17.4s, v16.4s, #1
+	WORD $0x6eb18610 // sub v16.4s, v16.4s, v17.4s
+	WORD $0x4eaf8631 // add v17.4s, v17.4s, v15.4s
 	WORD $0x4f375631 // shl v17.4s, v17.4s, #23
-	WORD $0x6e31deb5 // fmul v21.4s, v21.4s, v17.4s
-	WORD $0x4eb51eaa // mov v10.16b, v21.16b
-	WORD $0x4e22f54a // fmax v10.4s, v10.4s, v2.4s
-	WORD $0x4e20e525 // fcmeq v5.4s, v9.4s, v0.4s
-	WORD $0x4e651d4a // bic v10.16b, v10.16b, v5.16b
-	WORD $0xbd4000ab // ldr s11, [x5]
-	WORD $0x4e2acd68 // fmla v8.4s, v11.4s, v10.4s
+	WORD $0x6e31de94 // fmul v20.4s, v20.4s, v17.4s
+	WORD $0x4eaf8610 // add v16.4s, v16.4s, v15.4s
+	WORD $0x4f375610 // shl v16.4s, v16.4s, #23
+	WORD $0x6e30de94 // fmul v20.4s, v20.4s, v16.4s
+	WORD $0x4eb41e89 // mov v9.16b, v20.16b
+	WORD $0x4e22f529 // fmax v9.4s, v9.4s, v2.4s
+	WORD $0x4e20e505 // fcmeq v5.4s, v8.4s, v0.4s
+	WORD $0x4e651d29 // bic v9.16b, v9.16b, v5.16b
+	WORD $0xbd4000aa // ldr s10, [x5]
+	WORD $0x4e29cd47 // fmla v7.4s, v10.4s, v9.4s
 	WORD $0xbc004486 // str s6, [x4],#4
-	WORD $0xbc0044a8 // str s8, [x5],#4
-	WORD $0xbc0044ca // str s10, [x6],#4
+	WORD $0xbc0044a7 // str s7, [x5],#4
+	WORD $0xbc0044c9 // str s9, [x6],#4
 	ADD R1, R0
 	SUBS $1, R2
 	BNE row1

@@ -6,10 +6,14 @@ import (
 )
 
 func scaleFile(g *gen) {
-	scale{gen: g, name: "scaleScores",
-		doc: "computes s[r·stride+j] *= x[j], j < keys, r < rows."}.emit()
-	scale{gen: g, name: "scaleWeights", weights: true,
-		doc: "computes s[r·stride+j] *= x[j]·unit, j < keys, r < rows, where −0 stays −0 and nothing else becomes it."}.emit()
+	scale{
+		gen: g, name: "scaleScores",
+		doc: "computes s[r·stride+j] *= x[j], j < keys, r < rows.",
+	}.emit()
+	scale{
+		gen: g, name: "scaleWeights", weights: true,
+		doc: "computes s[r·stride+j] *= x[j]·unit, j < keys, r < rows, where −0 stays −0 and nothing else becomes it.",
+	}.emit()
 }
 
 // scale multiplies rows of a tile by what each key has of its own: a vector of

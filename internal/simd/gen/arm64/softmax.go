@@ -13,7 +13,7 @@ type softmax struct {
 	negInf, negZero, minAlpha vec
 	hidden                    vec // not 0 once a score was −Inf
 	x, mask                   vec
-	top, base, total          vec
+	top, total                vec
 }
 
 func softmaxFile(f *file) {
@@ -28,7 +28,7 @@ func (g *softmax) emit() {
 	m, l, alpha := g.arg("m"), g.arg("l"), g.arg("alpha")
 	p, turns := g.reg(), g.reg()
 	g.negInf, g.negZero, g.minAlpha = g.vec(), g.vec(), g.vec()
-	g.hidden, g.x, g.mask, g.top, g.base, g.total = g.vec(), g.vec(), g.vec(), g.vec(), g.vec(), g.vec()
+	g.hidden, g.x, g.mask, g.top, g.total = g.vec(), g.vec(), g.vec(), g.vec(), g.vec()
 	old, a, run := g.vec(), g.vec(), g.vec()
 	g.broadcast(0xff800000, g.negInf, p)
 	g.broadcast(1<<31, g.negZero, p)
@@ -43,15 +43,15 @@ func (g *softmax) emit() {
 	g.op("MOVD", s, p)
 	g.repeat(keys, lanes, turns, func(n int) { g.greatest(n, p) })
 	g.v(fmaxv(g.top, g.top), dupS(g.top, g.top))
-	// What to subtract: the maximum, or 0 for −Inf, as −Inf − −Inf would be NaN.
-	g.v(fcmeq(g.mask, g.top, g.negInf), bic(g.base, g.top, g.mask))
+	// A row that has seen only −Inf makes NaN of −Inf − −Inf, which goes: its weights
+	// become −0, its α 0.
 	g.v(zero(g.total))
 	g.op("MOVD", s, p)
 	g.repeat(keys, lanes, turns, func(n int) { g.weigh(n, p) })
 	g.v(faddp(g.total, g.total, g.total), faddp(g.total, g.total, g.total))
 
 	// α is 0 where m was −Inf, and at least 2⁻¹²⁶ elsewhere.
-	g.v(fsub(a, old, g.base))
+	g.v(fsub(a, old, g.top))
 	g.of(a)
 	g.v(fmax(a, a, g.minAlpha), fcmeq(g.mask, old, g.negInf), bic(a, a, g.mask))
 	g.v(ldr(run, 4, l, 0), fmla(g.total, run, a))
@@ -84,7 +84,7 @@ func (g *softmax) weigh(n int, p reg) {
 		g.v(ld1r(g.x, 4*n, p))
 	}
 	g.v(fcmeq(g.mask, g.x, g.negInf), orr(g.hidden, g.hidden, g.mask))
-	g.v(fsub(g.x, g.x, g.base))
+	g.v(fsub(g.x, g.x, g.top))
 	g.of(g.x)
 	g.v(bit(g.x, g.negZero, g.mask))
 	switch n {
