@@ -163,14 +163,32 @@ func mergeOnce[F Float](dst *State[F], states []State[F]) {
 			n++
 		}
 	}
-	for d := range dst.O {
-		sum := 0.0
-		for b := range n {
-			sum += weight[b] * float64(o[b][d])
-		}
-		dst.O[d] = F(sum / l)
-	}
+	average(dst.O, weight[:n], o[:n], l)
 	dst.M, dst.L = m, l
+}
+
+// average is dst = Σ_b weight_b·o_b / l. It takes four elements at a time, whose
+// sums need not wait for one another.
+func average[F Float](dst []F, weight []float64, o [][]F, l float64) {
+	d := 0
+	for ; d+4 <= len(dst); d += 4 {
+		var s0, s1, s2, s3 float64
+		for b, w := range weight {
+			x := o[b][d:][:4]
+			s0 += w * float64(x[0])
+			s1 += w * float64(x[1])
+			s2 += w * float64(x[2])
+			s3 += w * float64(x[3])
+		}
+		dst[d], dst[d+1], dst[d+2], dst[d+3] = F(s0/l), F(s1/l), F(s2/l), F(s3/l)
+	}
+	for ; d < len(dst); d++ {
+		sum := 0.0
+		for b, w := range weight {
+			sum += w * float64(o[b][d])
+		}
+		dst[d] = F(sum / l)
+	}
 }
 
 func setEmpty[F Float](dst *State[F]) {

@@ -2,6 +2,7 @@ package attn_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -398,5 +399,25 @@ func TestStatesOfNoSize(t *testing.T) {
 		if err := s.Merge(&s, &spoiled); !errors.Is(err, attn.ErrShape) {
 			t.Errorf("%s: merge: %v, want ErrShape", name, err)
 		}
+	}
+}
+
+// BenchmarkMerge merges the states of a row's splits.
+func BenchmarkMerge(b *testing.B) {
+	for _, splits := range []int{2, 8, 64} {
+		b.Run(fmt.Sprintf("splits=%d/dim=128", splits), func(b *testing.B) {
+			states := make([]attn.State[float32], splits)
+			for i := range states {
+				states[i] = attn.State[float32]{M: float64(i % 7), L: 2, O: make([]float32, 128)}
+				for d := range states[i].O {
+					states[i].O[d] = float32(d)
+				}
+			}
+			dst := attn.State[float32]{O: make([]float32, 128)}
+			b.SetBytes(int64(splits * 128 * 4))
+			for b.Loop() {
+				attn.Merge(&dst, states...)
+			}
+		})
 	}
 }
