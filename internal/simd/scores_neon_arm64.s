@@ -73,10 +73,6 @@ touched7:
 	WORD $0x6f00e401 // movi v1.2d, #0x0
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
-	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -108,89 +104,85 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00148 // ldr q8, [x10]
-	WORD $0x3dc00549 // ldr q9, [x10,#16]
-	WORD $0x3dc0094a // ldr q10, [x10,#32]
-	WORD $0x3dc00d4b // ldr q11, [x10,#48]
+	WORD $0x3dc00144 // ldr q4, [x10]
+	WORD $0x3dc00545 // ldr q5, [x10,#16]
+	WORD $0x3dc00946 // ldr q6, [x10,#32]
+	WORD $0x3dc00d47 // ldr q7, [x10,#48]
 	ADD $64, R10
-	WORD $0x3dc0016c // ldr q12, [x11]
-	WORD $0x3dc0056d // ldr q13, [x11,#16]
-	WORD $0x3dc0096e // ldr q14, [x11,#32]
-	WORD $0x3dc00d6f // ldr q15, [x11,#48]
+	WORD $0x3dc00168 // ldr q8, [x11]
+	WORD $0x3dc00569 // ldr q9, [x11,#16]
+	WORD $0x3dc0096a // ldr q10, [x11,#32]
+	WORD $0x3dc00d6b // ldr q11, [x11,#48]
 	ADD $64, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00992 // ldr q18, [x12,#32]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00d93 // ldr q19, [x12,#48]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0098e // ldr q14, [x12,#32]
+	WORD $0x4e26cdc0 // fmla v0.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc2 // fmla v2.4s, v14.4s, v10.4s
+	WORD $0x3dc00d8f // ldr q15, [x12,#48]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00148 // ldr q8, [x10]
-	WORD $0x3dc00549 // ldr q9, [x10,#16]
+	WORD $0x3dc00144 // ldr q4, [x10]
+	WORD $0x3dc00545 // ldr q5, [x10,#16]
 	ADD $32, R10
-	WORD $0x3dc0016c // ldr q12, [x11]
-	WORD $0x3dc0056d // ldr q13, [x11,#16]
+	WORD $0x3dc00168 // ldr q8, [x11]
+	WORD $0x3dc00569 // ldr q9, [x11,#16]
 	ADD $32, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0x3dc00148 // ldr q8, [x10]
+	WORD $0x3dc00144 // ldr q4, [x10]
 	ADD $16, R10
-	WORD $0x3dc0016c // ldr q12, [x11]
+	WORD $0x3dc00168 // ldr q8, [x11]
 	ADD $16, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xfd400148 // ldr d8, [x10]
+	WORD $0xfd400144 // ldr d4, [x10]
 	ADD $8, R10
-	WORD $0xfd40016c // ldr d12, [x11]
+	WORD $0xfd400168 // ldr d8, [x11]
 	ADD $8, R11
-	WORD $0xfd400190 // ldr d16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xfd40018c // ldr d12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0xbd400144 // ldr s4, [x10]
 	ADD $4, R10
-	WORD $0xbd40016c // ldr s12, [x11]
+	WORD $0xbd400168 // ldr s8, [x11]
 	ADD $4, R11
-	WORD $0xbd400190 // ldr s16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xbd40018c // ldr s12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -310,14 +302,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -350,40 +334,40 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00150 // ldr q16, [x10]
-	WORD $0x3dc00551 // ldr q17, [x10,#16]
-	WORD $0x3dc00952 // ldr q18, [x10,#32]
-	WORD $0x3dc00d53 // ldr q19, [x10,#48]
+	WORD $0x3dc00148 // ldr q8, [x10]
+	WORD $0x3dc00549 // ldr q9, [x10,#16]
+	WORD $0x3dc0094a // ldr q10, [x10,#32]
+	WORD $0x3dc00d4b // ldr q11, [x10,#48]
 	ADD $64, R10
-	WORD $0x3dc00174 // ldr q20, [x11]
-	WORD $0x3dc00575 // ldr q21, [x11,#16]
-	WORD $0x3dc00976 // ldr q22, [x11,#32]
-	WORD $0x3dc00d77 // ldr q23, [x11,#48]
+	WORD $0x3dc0016c // ldr q12, [x11]
+	WORD $0x3dc0056d // ldr q13, [x11,#16]
+	WORD $0x3dc0096e // ldr q14, [x11,#32]
+	WORD $0x3dc00d6f // ldr q15, [x11,#48]
 	ADD $64, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
-	WORD $0x3dc00998 // ldr q24, [x12,#32]
-	WORD $0x4e32cf02 // fmla v2.4s, v24.4s, v18.4s
-	WORD $0x4e36cf06 // fmla v6.4s, v24.4s, v22.4s
-	WORD $0x3dc009b9 // ldr q25, [x13,#32]
-	WORD $0x4e32cf2a // fmla v10.4s, v25.4s, v18.4s
-	WORD $0x4e36cf2e // fmla v14.4s, v25.4s, v22.4s
-	WORD $0x3dc00d9a // ldr q26, [x12,#48]
-	WORD $0x4e33cf43 // fmla v3.4s, v26.4s, v19.4s
-	WORD $0x4e37cf47 // fmla v7.4s, v26.4s, v23.4s
-	WORD $0x3dc00dbb // ldr q27, [x13,#48]
-	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
-	WORD $0x4e37cf6f // fmla v15.4s, v27.4s, v23.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
+	WORD $0x3dc00990 // ldr q16, [x12,#32]
+	WORD $0x4e2ace00 // fmla v0.4s, v16.4s, v10.4s
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x3dc009b1 // ldr q17, [x13,#32]
+	WORD $0x4e2ace24 // fmla v4.4s, v17.4s, v10.4s
+	WORD $0x4e2ece26 // fmla v6.4s, v17.4s, v14.4s
+	WORD $0x3dc00d92 // ldr q18, [x12,#48]
+	WORD $0x4e2bce41 // fmla v1.4s, v18.4s, v11.4s
+	WORD $0x4e2fce43 // fmla v3.4s, v18.4s, v15.4s
+	WORD $0x3dc00db3 // ldr q19, [x13,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -391,103 +375,95 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00150 // ldr q16, [x10]
-	WORD $0x3dc00551 // ldr q17, [x10,#16]
+	WORD $0x3dc00148 // ldr q8, [x10]
+	WORD $0x3dc00549 // ldr q9, [x10,#16]
 	ADD $32, R10
-	WORD $0x3dc00174 // ldr q20, [x11]
-	WORD $0x3dc00575 // ldr q21, [x11,#16]
+	WORD $0x3dc0016c // ldr q12, [x11]
+	WORD $0x3dc0056d // ldr q13, [x11,#16]
 	ADD $32, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0x3dc00150 // ldr q16, [x10]
+	WORD $0x3dc00148 // ldr q8, [x10]
 	ADD $16, R10
-	WORD $0x3dc00174 // ldr q20, [x11]
+	WORD $0x3dc0016c // ldr q12, [x11]
 	ADD $16, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xfd400150 // ldr d16, [x10]
+	WORD $0xfd400148 // ldr d8, [x10]
 	ADD $8, R10
-	WORD $0xfd400174 // ldr d20, [x11]
+	WORD $0xfd40016c // ldr d12, [x11]
 	ADD $8, R11
-	WORD $0xfd400198 // ldr d24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xfd4001b9 // ldr d25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xfd4001b1 // ldr d17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0xbd400150 // ldr s16, [x10]
+	WORD $0xbd400148 // ldr s8, [x10]
 	ADD $4, R10
-	WORD $0xbd400174 // ldr s20, [x11]
+	WORD $0xbd40016c // ldr s12, [x11]
 	ADD $4, R11
-	WORD $0xbd400198 // ldr s24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xbd4001b9 // ldr s25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xbd4001b1 // ldr s17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x6e2cd508 // faddp v8.4s, v8.4s, v12.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
+	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000120 // str d0, [x9]
 	ADD R1, R9
-	WORD $0xfd000128 // str d8, [x9]
+	WORD $0xfd000124 // str d4, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000120 // str s0, [x9]
 	ADD R1, R9
-	WORD $0xbd000128 // str s8, [x9]
+	WORD $0xbd000124 // str s4, [x9]
 
 stored19:
 	ADD $8, R0
@@ -952,10 +928,6 @@ touched7:
 	WORD $0x6f00e401 // movi v1.2d, #0x0
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
-	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -987,101 +959,97 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00149 // ldr q9, [x10]
-	WORD $0x3dc0054b // ldr q11, [x10,#16]
+	WORD $0x3dc00145 // ldr q5, [x10]
+	WORD $0x3dc00547 // ldr q7, [x10,#16]
+	WORD $0x0e2178a4 // fcvtl v4.4s, v5.4h
+	WORD $0x4e2178a5 // fcvtl2 v5.4s, v5.8h
+	WORD $0x0e2178e6 // fcvtl v6.4s, v7.4h
+	WORD $0x4e2178e7 // fcvtl2 v7.4s, v7.8h
+	ADD $32, R10
+	WORD $0x3dc00169 // ldr q9, [x11]
+	WORD $0x3dc0056b // ldr q11, [x11,#16]
 	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
 	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
 	WORD $0x0e21796a // fcvtl v10.4s, v11.4h
 	WORD $0x4e21796b // fcvtl2 v11.4s, v11.8h
-	ADD $32, R10
-	WORD $0x3dc0016d // ldr q13, [x11]
-	WORD $0x3dc0056f // ldr q15, [x11,#16]
-	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
-	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
-	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
-	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
 	ADD $32, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00992 // ldr q18, [x12,#32]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00d93 // ldr q19, [x12,#48]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0098e // ldr q14, [x12,#32]
+	WORD $0x4e26cdc0 // fmla v0.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc2 // fmla v2.4s, v14.4s, v10.4s
+	WORD $0x3dc00d8f // ldr q15, [x12,#48]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x3dc00145 // ldr q5, [x10]
+	WORD $0x0e2178a4 // fcvtl v4.4s, v5.4h
+	WORD $0x4e2178a5 // fcvtl2 v5.4s, v5.8h
+	ADD $16, R10
+	WORD $0x3dc00169 // ldr q9, [x11]
 	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
 	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
-	ADD $16, R10
-	WORD $0x3dc0016d // ldr q13, [x11]
-	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
-	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	ADD $16, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xfd400148 // ldr d8, [x10]
-	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	WORD $0xfd400144 // ldr d4, [x10]
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
 	ADD $8, R10
-	WORD $0xfd40016c // ldr d12, [x11]
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
+	WORD $0xfd400168 // ldr d8, [x11]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $8, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xbd400148 // ldr s8, [x10]
-	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	WORD $0xbd400144 // ldr s4, [x10]
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
 	ADD $4, R10
-	WORD $0xbd40016c // ldr s12, [x11]
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
+	WORD $0xbd400168 // ldr s8, [x11]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $4, R11
-	WORD $0xfd400190 // ldr d16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xfd40018c // ldr d12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x7d400148 // ldr h8, [x10]
-	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	WORD $0x7d400144 // ldr h4, [x10]
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
 	ADD $2, R10
-	WORD $0x7d40016c // ldr h12, [x11]
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
+	WORD $0x7d400168 // ldr h8, [x11]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $2, R11
-	WORD $0xbd400190 // ldr s16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xbd40018c // ldr s12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -1201,14 +1169,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -1241,44 +1201,44 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00151 // ldr q17, [x10]
-	WORD $0x3dc00553 // ldr q19, [x10,#16]
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
-	WORD $0x0e217a72 // fcvtl v18.4s, v19.4h
-	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h
+	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x3dc0054b // ldr q11, [x10,#16]
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
+	WORD $0x0e21796a // fcvtl v10.4s, v11.4h
+	WORD $0x4e21796b // fcvtl2 v11.4s, v11.8h
 	ADD $32, R10
-	WORD $0x3dc00175 // ldr q21, [x11]
-	WORD $0x3dc00577 // ldr q23, [x11,#16]
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
-	WORD $0x0e217af6 // fcvtl v22.4s, v23.4h
-	WORD $0x4e217af7 // fcvtl2 v23.4s, v23.8h
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x3dc0056f // ldr q15, [x11,#16]
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
+	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
+	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
 	ADD $32, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
-	WORD $0x3dc00998 // ldr q24, [x12,#32]
-	WORD $0x4e32cf02 // fmla v2.4s, v24.4s, v18.4s
-	WORD $0x4e36cf06 // fmla v6.4s, v24.4s, v22.4s
-	WORD $0x3dc009b9 // ldr q25, [x13,#32]
-	WORD $0x4e32cf2a // fmla v10.4s, v25.4s, v18.4s
-	WORD $0x4e36cf2e // fmla v14.4s, v25.4s, v22.4s
-	WORD $0x3dc00d9a // ldr q26, [x12,#48]
-	WORD $0x4e33cf43 // fmla v3.4s, v26.4s, v19.4s
-	WORD $0x4e37cf47 // fmla v7.4s, v26.4s, v23.4s
-	WORD $0x3dc00dbb // ldr q27, [x13,#48]
-	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
-	WORD $0x4e37cf6f // fmla v15.4s, v27.4s, v23.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
+	WORD $0x3dc00990 // ldr q16, [x12,#32]
+	WORD $0x4e2ace00 // fmla v0.4s, v16.4s, v10.4s
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x3dc009b1 // ldr q17, [x13,#32]
+	WORD $0x4e2ace24 // fmla v4.4s, v17.4s, v10.4s
+	WORD $0x4e2ece26 // fmla v6.4s, v17.4s, v14.4s
+	WORD $0x3dc00d92 // ldr q18, [x12,#48]
+	WORD $0x4e2bce41 // fmla v1.4s, v18.4s, v11.4s
+	WORD $0x4e2fce43 // fmla v3.4s, v18.4s, v15.4s
+	WORD $0x3dc00db3 // ldr q19, [x13,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -1286,111 +1246,103 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00151 // ldr q17, [x10]
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
+	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
 	ADD $16, R10
-	WORD $0x3dc00175 // ldr q21, [x11]
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	ADD $16, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xfd400150 // ldr d16, [x10]
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0xfd400148 // ldr d8, [x10]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $8, R10
-	WORD $0xfd400174 // ldr d20, [x11]
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0xfd40016c // ldr d12, [x11]
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $8, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xbd400150 // ldr s16, [x10]
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $4, R10
-	WORD $0xbd400174 // ldr s20, [x11]
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0xbd40016c // ldr s12, [x11]
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $4, R11
-	WORD $0xfd400198 // ldr d24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xfd4001b9 // ldr d25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xfd4001b1 // ldr d17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x7d400150 // ldr h16, [x10]
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $2, R10
-	WORD $0x7d400174 // ldr h20, [x11]
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x7d40016c // ldr h12, [x11]
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $2, R11
-	WORD $0xbd400198 // ldr s24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xbd4001b9 // ldr s25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xbd4001b1 // ldr s17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x6e2cd508 // faddp v8.4s, v8.4s, v12.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
+	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000120 // str d0, [x9]
 	ADD R1, R9
-	WORD $0xfd000128 // str d8, [x9]
+	WORD $0xfd000124 // str d4, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000120 // str s0, [x9]
 	ADD R1, R9
-	WORD $0xbd000128 // str s8, [x9]
+	WORD $0xbd000124 // str s4, [x9]
 
 stored19:
 	ADD $8, R0
@@ -1867,10 +1819,6 @@ touched7:
 	WORD $0x6f00e401 // movi v1.2d, #0x0
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
-	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -1902,101 +1850,97 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00149 // ldr q9, [x10]
-	WORD $0x3dc0054b // ldr q11, [x10,#16]
+	WORD $0x3dc00145 // ldr q5, [x10]
+	WORD $0x3dc00547 // ldr q7, [x10,#16]
+	WORD $0x2e6138a4 // shll v4.4s, v5.4h, #16
+	WORD $0x6e6138a5 // shll2 v5.4s, v5.8h, #16
+	WORD $0x2e6138e6 // shll v6.4s, v7.4h, #16
+	WORD $0x6e6138e7 // shll2 v7.4s, v7.8h, #16
+	ADD $32, R10
+	WORD $0x3dc00169 // ldr q9, [x11]
+	WORD $0x3dc0056b // ldr q11, [x11,#16]
 	WORD $0x2e613928 // shll v8.4s, v9.4h, #16
 	WORD $0x6e613929 // shll2 v9.4s, v9.8h, #16
 	WORD $0x2e61396a // shll v10.4s, v11.4h, #16
 	WORD $0x6e61396b // shll2 v11.4s, v11.8h, #16
-	ADD $32, R10
-	WORD $0x3dc0016d // ldr q13, [x11]
-	WORD $0x3dc0056f // ldr q15, [x11,#16]
-	WORD $0x2e6139ac // shll v12.4s, v13.4h, #16
-	WORD $0x6e6139ad // shll2 v13.4s, v13.8h, #16
-	WORD $0x2e6139ee // shll v14.4s, v15.4h, #16
-	WORD $0x6e6139ef // shll2 v15.4s, v15.8h, #16
 	ADD $32, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00992 // ldr q18, [x12,#32]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00d93 // ldr q19, [x12,#48]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0098e // ldr q14, [x12,#32]
+	WORD $0x4e26cdc0 // fmla v0.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc2 // fmla v2.4s, v14.4s, v10.4s
+	WORD $0x3dc00d8f // ldr q15, [x12,#48]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x3dc00145 // ldr q5, [x10]
+	WORD $0x2e6138a4 // shll v4.4s, v5.4h, #16
+	WORD $0x6e6138a5 // shll2 v5.4s, v5.8h, #16
+	ADD $16, R10
+	WORD $0x3dc00169 // ldr q9, [x11]
 	WORD $0x2e613928 // shll v8.4s, v9.4h, #16
 	WORD $0x6e613929 // shll2 v9.4s, v9.8h, #16
-	ADD $16, R10
-	WORD $0x3dc0016d // ldr q13, [x11]
-	WORD $0x2e6139ac // shll v12.4s, v13.4h, #16
-	WORD $0x6e6139ad // shll2 v13.4s, v13.8h, #16
 	ADD $16, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xfd400148 // ldr d8, [x10]
-	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
+	WORD $0xfd400144 // ldr d4, [x10]
+	WORD $0x2e613884 // shll v4.4s, v4.4h, #16
 	ADD $8, R10
-	WORD $0xfd40016c // ldr d12, [x11]
-	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
+	WORD $0xfd400168 // ldr d8, [x11]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $8, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xbd400148 // ldr s8, [x10]
-	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
+	WORD $0xbd400144 // ldr s4, [x10]
+	WORD $0x2e613884 // shll v4.4s, v4.4h, #16
 	ADD $4, R10
-	WORD $0xbd40016c // ldr s12, [x11]
-	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
+	WORD $0xbd400168 // ldr s8, [x11]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $4, R11
-	WORD $0xfd400190 // ldr d16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xfd40018c // ldr d12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x7d400148 // ldr h8, [x10]
-	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
+	WORD $0x7d400144 // ldr h4, [x10]
+	WORD $0x2e613884 // shll v4.4s, v4.4h, #16
 	ADD $2, R10
-	WORD $0x7d40016c // ldr h12, [x11]
-	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
+	WORD $0x7d400168 // ldr h8, [x11]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $2, R11
-	WORD $0xbd400190 // ldr s16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xbd40018c // ldr s12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -2116,14 +2060,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -2156,44 +2092,44 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00151 // ldr q17, [x10]
-	WORD $0x3dc00553 // ldr q19, [x10,#16]
-	WORD $0x2e613a30 // shll v16.4s, v17.4h, #16
-	WORD $0x6e613a31 // shll2 v17.4s, v17.8h, #16
-	WORD $0x2e613a72 // shll v18.4s, v19.4h, #16
-	WORD $0x6e613a73 // shll2 v19.4s, v19.8h, #16
+	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x3dc0054b // ldr q11, [x10,#16]
+	WORD $0x2e613928 // shll v8.4s, v9.4h, #16
+	WORD $0x6e613929 // shll2 v9.4s, v9.8h, #16
+	WORD $0x2e61396a // shll v10.4s, v11.4h, #16
+	WORD $0x6e61396b // shll2 v11.4s, v11.8h, #16
 	ADD $32, R10
-	WORD $0x3dc00175 // ldr q21, [x11]
-	WORD $0x3dc00577 // ldr q23, [x11,#16]
-	WORD $0x2e613ab4 // shll v20.4s, v21.4h, #16
-	WORD $0x6e613ab5 // shll2 v21.4s, v21.8h, #16
-	WORD $0x2e613af6 // shll v22.4s, v23.4h, #16
-	WORD $0x6e613af7 // shll2 v23.4s, v23.8h, #16
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x3dc0056f // ldr q15, [x11,#16]
+	WORD $0x2e6139ac // shll v12.4s, v13.4h, #16
+	WORD $0x6e6139ad // shll2 v13.4s, v13.8h, #16
+	WORD $0x2e6139ee // shll v14.4s, v15.4h, #16
+	WORD $0x6e6139ef // shll2 v15.4s, v15.8h, #16
 	ADD $32, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
-	WORD $0x3dc00998 // ldr q24, [x12,#32]
-	WORD $0x4e32cf02 // fmla v2.4s, v24.4s, v18.4s
-	WORD $0x4e36cf06 // fmla v6.4s, v24.4s, v22.4s
-	WORD $0x3dc009b9 // ldr q25, [x13,#32]
-	WORD $0x4e32cf2a // fmla v10.4s, v25.4s, v18.4s
-	WORD $0x4e36cf2e // fmla v14.4s, v25.4s, v22.4s
-	WORD $0x3dc00d9a // ldr q26, [x12,#48]
-	WORD $0x4e33cf43 // fmla v3.4s, v26.4s, v19.4s
-	WORD $0x4e37cf47 // fmla v7.4s, v26.4s, v23.4s
-	WORD $0x3dc00dbb // ldr q27, [x13,#48]
-	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
-	WORD $0x4e37cf6f // fmla v15.4s, v27.4s, v23.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
+	WORD $0x3dc00990 // ldr q16, [x12,#32]
+	WORD $0x4e2ace00 // fmla v0.4s, v16.4s, v10.4s
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x3dc009b1 // ldr q17, [x13,#32]
+	WORD $0x4e2ace24 // fmla v4.4s, v17.4s, v10.4s
+	WORD $0x4e2ece26 // fmla v6.4s, v17.4s, v14.4s
+	WORD $0x3dc00d92 // ldr q18, [x12,#48]
+	WORD $0x4e2bce41 // fmla v1.4s, v18.4s, v11.4s
+	WORD $0x4e2fce43 // fmla v3.4s, v18.4s, v15.4s
+	WORD $0x3dc00db3 // ldr q19, [x13,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -2201,111 +2137,103 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0x3dc00151 // ldr q17, [x10]
-	WORD $0x2e613a30 // shll v16.4s, v17.4h, #16
-	WORD $0x6e613a31 // shll2 v17.4s, v17.8h, #16
+	WORD $0x3dc00149 // ldr q9, [x10]
+	WORD $0x2e613928 // shll v8.4s, v9.4h, #16
+	WORD $0x6e613929 // shll2 v9.4s, v9.8h, #16
 	ADD $16, R10
-	WORD $0x3dc00175 // ldr q21, [x11]
-	WORD $0x2e613ab4 // shll v20.4s, v21.4h, #16
-	WORD $0x6e613ab5 // shll2 v21.4s, v21.8h, #16
+	WORD $0x3dc0016d // ldr q13, [x11]
+	WORD $0x2e6139ac // shll v12.4s, v13.4h, #16
+	WORD $0x6e6139ad // shll2 v13.4s, v13.8h, #16
 	ADD $16, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xfd400150 // ldr d16, [x10]
-	WORD $0x2e613a10 // shll v16.4s, v16.4h, #16
+	WORD $0xfd400148 // ldr d8, [x10]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $8, R10
-	WORD $0xfd400174 // ldr d20, [x11]
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	WORD $0xfd40016c // ldr d12, [x11]
+	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
 	ADD $8, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0xbd400150 // ldr s16, [x10]
-	WORD $0x2e613a10 // shll v16.4s, v16.4h, #16
+	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $4, R10
-	WORD $0xbd400174 // ldr s20, [x11]
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	WORD $0xbd40016c // ldr s12, [x11]
+	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
 	ADD $4, R11
-	WORD $0xfd400198 // ldr d24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xfd4001b9 // ldr d25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xfd4001b1 // ldr d17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x7d400150 // ldr h16, [x10]
-	WORD $0x2e613a10 // shll v16.4s, v16.4h, #16
+	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x2e613908 // shll v8.4s, v8.4h, #16
 	ADD $2, R10
-	WORD $0x7d400174 // ldr h20, [x11]
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	WORD $0x7d40016c // ldr h12, [x11]
+	WORD $0x2e61398c // shll v12.4s, v12.4h, #16
 	ADD $2, R11
-	WORD $0xbd400198 // ldr s24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xbd4001b9 // ldr s25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xbd4001b1 // ldr s17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x6e2cd508 // faddp v8.4s, v8.4s, v12.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
+	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000120 // str d0, [x9]
 	ADD R1, R9
-	WORD $0xfd000128 // str d8, [x9]
+	WORD $0xfd000124 // str d4, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000120 // str s0, [x9]
 	ADD R1, R9
-	WORD $0xbd000128 // str s8, [x9]
+	WORD $0xbd000124 // str s4, [x9]
 
 stored19:
 	ADD $8, R0
@@ -2788,10 +2716,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -2823,7 +2747,25 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc0014f // ldr q15, [x10]
+	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x0f08a569 // sxtl v9.8h, v11.8b
+	WORD $0x4f08a56b // sxtl2 v11.8h, v11.16b
+	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f175529 // shl v9.8h, v9.8h, #7
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x4ea31d29 // orr v9.16b, v9.16b, v3.16b
+	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f17556b // shl v11.8h, v11.8h, #7
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x4ea31d6b // orr v11.16b, v11.16b, v3.16b
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
+	WORD $0x0e21796a // fcvtl v10.4s, v11.4h
+	WORD $0x4e21796b // fcvtl2 v11.4s, v11.8h
+	ADD $16, R10
+	WORD $0x3dc0016f // ldr q15, [x11]
 	WORD $0x0f08a5ed // sxtl v13.8h, v15.8b
 	WORD $0x4f08a5ef // sxtl2 v15.8h, v15.16b
 	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b
@@ -2840,44 +2782,36 @@ turn12:
 	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
 	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
-	ADD $16, R10
-	WORD $0x3dc00173 // ldr q19, [x11]
-	WORD $0x0f08a671 // sxtl v17.8h, v19.8b
-	WORD $0x4f08a673 // sxtl2 v19.8h, v19.16b
-	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175631 // shl v17.8h, v17.8h, #7
-	WORD $0x4e211e31 // and v17.16b, v17.16b, v1.16b
-	WORD $0x4ea31e31 // orr v17.16b, v17.16b, v3.16b
-	WORD $0x4e201e63 // and v3.16b, v19.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175673 // shl v19.8h, v19.8h, #7
-	WORD $0x4e211e73 // and v19.16b, v19.16b, v1.16b
-	WORD $0x4ea31e73 // orr v19.16b, v19.16b, v3.16b
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
-	WORD $0x0e217a72 // fcvtl v18.4s, v19.4h
-	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h
 	ADD $16, R11
-	WORD $0x3dc00194 // ldr q20, [x12]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
-	WORD $0x3dc00595 // ldr q21, [x12,#16]
-	WORD $0x4e2dcea5 // fmla v5.4s, v21.4s, v13.4s
-	WORD $0x4e31cea9 // fmla v9.4s, v21.4s, v17.4s
-	WORD $0x3dc00996 // ldr q22, [x12,#32]
-	WORD $0x4e2ecec6 // fmla v6.4s, v22.4s, v14.4s
-	WORD $0x4e32ceca // fmla v10.4s, v22.4s, v18.4s
-	WORD $0x3dc00d97 // ldr q23, [x12,#48]
-	WORD $0x4e2fcee7 // fmla v7.4s, v23.4s, v15.4s
-	WORD $0x4e33ceeb // fmla v11.4s, v23.4s, v19.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce04 // fmla v4.4s, v16.4s, v8.4s
+	WORD $0x4e2cce06 // fmla v6.4s, v16.4s, v12.4s
+	WORD $0x3dc00591 // ldr q17, [x12,#16]
+	WORD $0x4e29ce25 // fmla v5.4s, v17.4s, v9.4s
+	WORD $0x4e2dce27 // fmla v7.4s, v17.4s, v13.4s
+	WORD $0x3dc00992 // ldr q18, [x12,#32]
+	WORD $0x4e2ace44 // fmla v4.4s, v18.4s, v10.4s
+	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
+	WORD $0x3dc00d93 // ldr q19, [x12,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd40014d // ldr d13, [x10]
+	WORD $0xfd400149 // ldr d9, [x10]
+	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
+	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f175529 // shl v9.8h, v9.8h, #7
+	WORD $0x4e211d29 // and v9.16b, v9.16b, v1.16b
+	WORD $0x4ea31d29 // orr v9.16b, v9.16b, v3.16b
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
+	ADD $8, R10
+	WORD $0xfd40016d // ldr d13, [x11]
 	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
 	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
@@ -2886,28 +2820,27 @@ rest13:
 	WORD $0x4ea31dad // orr v13.16b, v13.16b, v3.16b
 	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
 	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
-	ADD $8, R10
-	WORD $0xfd400171 // ldr d17, [x11]
-	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
-	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175631 // shl v17.8h, v17.8h, #7
-	WORD $0x4e211e31 // and v17.16b, v17.16b, v1.16b
-	WORD $0x4ea31e31 // orr v17.16b, v17.16b, v3.16b
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
 	ADD $8, R11
-	WORD $0x3dc00194 // ldr q20, [x12]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
-	WORD $0x3dc00595 // ldr q21, [x12,#16]
-	WORD $0x4e2dcea5 // fmla v5.4s, v21.4s, v13.4s
-	WORD $0x4e31cea9 // fmla v9.4s, v21.4s, v17.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce04 // fmla v4.4s, v16.4s, v8.4s
+	WORD $0x4e2cce06 // fmla v6.4s, v16.4s, v12.4s
+	WORD $0x3dc00591 // ldr q17, [x12,#16]
+	WORD $0x4e29ce25 // fmla v5.4s, v17.4s, v9.4s
+	WORD $0x4e2dce27 // fmla v7.4s, v17.4s, v13.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd40014c // ldr s12, [x10]
+	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f175508 // shl v8.8h, v8.8h, #7
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x4ea31d08 // orr v8.16b, v8.16b, v3.16b
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	ADD $4, R10
+	WORD $0xbd40016c // ldr s12, [x11]
 	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
 	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
@@ -2915,24 +2848,24 @@ skip14:
 	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
 	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
 	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
-	ADD $4, R10
-	WORD $0xbd400170 // ldr s16, [x11]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
-	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
-	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $4, R11
-	WORD $0x3dc00194 // ldr q20, [x12]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce04 // fmla v4.4s, v16.4s, v8.4s
+	WORD $0x4e2cce06 // fmla v6.4s, v16.4s, v12.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d40014c // ldr h12, [x10]
+	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f175508 // shl v8.8h, v8.8h, #7
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x4ea31d08 // orr v8.16b, v8.16b, v3.16b
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	ADD $2, R10
+	WORD $0x7d40016c // ldr h12, [x11]
 	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
 	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
@@ -2940,24 +2873,24 @@ skip15:
 	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
 	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
 	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
-	ADD $2, R10
-	WORD $0x7d400170 // ldr h16, [x11]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
-	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
-	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $2, R11
-	WORD $0xfd400194 // ldr d20, [x12]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce04 // fmla v4.4s, v16.4s, v8.4s
+	WORD $0x4e2cce06 // fmla v6.4s, v16.4s, v12.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d40014c // ldr b12, [x10]
+	WORD $0x3d400148 // ldr b8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b
+	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
+	WORD $0x4f175508 // shl v8.8h, v8.8h, #7
+	WORD $0x4e211d08 // and v8.16b, v8.16b, v1.16b
+	WORD $0x4ea31d08 // orr v8.16b, v8.16b, v3.16b
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
+	ADD $1, R10
+	WORD $0x3d40016c // ldr b12, [x11]
 	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
 	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
@@ -2965,29 +2898,16 @@ skip16:
 	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
 	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
 	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
-	ADD $1, R10
-	WORD $0x3d400170 // ldr b16, [x11]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
-	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
-	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
-	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $1, R11
-	WORD $0xbd400194 // ldr s20, [x12]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce04 // fmla v4.4s, v16.4s, v8.4s
+	WORD $0x4e2cce06 // fmla v6.4s, v16.4s, v12.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
 	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x6e28d484 // faddp v4.4s, v4.4s, v8.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
 	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
 	ADD $1, R4, R9
@@ -3114,14 +3034,6 @@ touched7:
 	WORD $0x6f00e409 // movi v9.2d, #0x0
 	WORD $0x6f00e40a // movi v10.2d, #0x0
 	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
-	WORD $0x6f00e410 // movi v16.2d, #0x0
-	WORD $0x6f00e411 // movi v17.2d, #0x0
-	WORD $0x6f00e412 // movi v18.2d, #0x0
-	WORD $0x6f00e413 // movi v19.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -3154,66 +3066,66 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00157 // ldr q23, [x10]
-	WORD $0x0f08a6f5 // sxtl v21.8h, v23.8b
-	WORD $0x4f08a6f7 // sxtl2 v23.8h, v23.16b
-	WORD $0x4e201ea3 // and v3.16b, v21.16b, v0.16b
+	WORD $0x3dc0014f // ldr q15, [x10]
+	WORD $0x0f08a5ed // sxtl v13.8h, v15.8b
+	WORD $0x4f08a5ef // sxtl2 v15.8h, v15.16b
+	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f1756b5 // shl v21.8h, v21.8h, #7
-	WORD $0x4e211eb5 // and v21.16b, v21.16b, v1.16b
-	WORD $0x4ea31eb5 // orr v21.16b, v21.16b, v3.16b
-	WORD $0x4e201ee3 // and v3.16b, v23.16b, v0.16b
+	WORD $0x4f1755ad // shl v13.8h, v13.8h, #7
+	WORD $0x4e211dad // and v13.16b, v13.16b, v1.16b
+	WORD $0x4ea31dad // orr v13.16b, v13.16b, v3.16b
+	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f1756f7 // shl v23.8h, v23.8h, #7
-	WORD $0x4e211ef7 // and v23.16b, v23.16b, v1.16b
-	WORD $0x4ea31ef7 // orr v23.16b, v23.16b, v3.16b
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
-	WORD $0x0e217af6 // fcvtl v22.4s, v23.4h
-	WORD $0x4e217af7 // fcvtl2 v23.4s, v23.8h
+	WORD $0x4f1755ef // shl v15.8h, v15.8h, #7
+	WORD $0x4e211def // and v15.16b, v15.16b, v1.16b
+	WORD $0x4ea31def // orr v15.16b, v15.16b, v3.16b
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
+	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
+	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
 	ADD $16, R10
-	WORD $0x3dc0017b // ldr q27, [x11]
-	WORD $0x0f08a779 // sxtl v25.8h, v27.8b
-	WORD $0x4f08a77b // sxtl2 v27.8h, v27.16b
-	WORD $0x4e201f23 // and v3.16b, v25.16b, v0.16b
+	WORD $0x3dc00173 // ldr q19, [x11]
+	WORD $0x0f08a671 // sxtl v17.8h, v19.8b
+	WORD $0x4f08a673 // sxtl2 v19.8h, v19.16b
+	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175739 // shl v25.8h, v25.8h, #7
-	WORD $0x4e211f39 // and v25.16b, v25.16b, v1.16b
-	WORD $0x4ea31f39 // orr v25.16b, v25.16b, v3.16b
-	WORD $0x4e201f63 // and v3.16b, v27.16b, v0.16b
+	WORD $0x4f175631 // shl v17.8h, v17.8h, #7
+	WORD $0x4e211e31 // and v17.16b, v17.16b, v1.16b
+	WORD $0x4ea31e31 // orr v17.16b, v17.16b, v3.16b
+	WORD $0x4e201e63 // and v3.16b, v19.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f17577b // shl v27.8h, v27.8h, #7
-	WORD $0x4e211f7b // and v27.16b, v27.16b, v1.16b
-	WORD $0x4ea31f7b // orr v27.16b, v27.16b, v3.16b
-	WORD $0x0e217b38 // fcvtl v24.4s, v25.4h
-	WORD $0x4e217b39 // fcvtl2 v25.4s, v25.8h
-	WORD $0x0e217b7a // fcvtl v26.4s, v27.4h
-	WORD $0x4e217b7b // fcvtl2 v27.4s, v27.8h
+	WORD $0x4f175673 // shl v19.8h, v19.8h, #7
+	WORD $0x4e211e73 // and v19.16b, v19.16b, v1.16b
+	WORD $0x4ea31e73 // orr v19.16b, v19.16b, v3.16b
+	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
+	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
+	WORD $0x0e217a72 // fcvtl v18.4s, v19.4h
+	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h
 	ADD $16, R11
-	WORD $0x3dc0019c // ldr q28, [x12]
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e38cf88 // fmla v8.4s, v28.4s, v24.4s
-	WORD $0x3dc001bd // ldr q29, [x13]
-	WORD $0x4e34cfac // fmla v12.4s, v29.4s, v20.4s
-	WORD $0x4e38cfb0 // fmla v16.4s, v29.4s, v24.4s
-	WORD $0x3dc0059e // ldr q30, [x12,#16]
-	WORD $0x4e35cfc5 // fmla v5.4s, v30.4s, v21.4s
-	WORD $0x4e39cfc9 // fmla v9.4s, v30.4s, v25.4s
-	WORD $0x3dc005bf // ldr q31, [x13,#16]
-	WORD $0x4e35cfed // fmla v13.4s, v31.4s, v21.4s
-	WORD $0x4e39cff1 // fmla v17.4s, v31.4s, v25.4s
-	WORD $0x3dc0099c // ldr q28, [x12,#32]
-	WORD $0x4e36cf86 // fmla v6.4s, v28.4s, v22.4s
-	WORD $0x4e3acf8a // fmla v10.4s, v28.4s, v26.4s
-	WORD $0x3dc009bd // ldr q29, [x13,#32]
-	WORD $0x4e36cfae // fmla v14.4s, v29.4s, v22.4s
-	WORD $0x4e3acfb2 // fmla v18.4s, v29.4s, v26.4s
-	WORD $0x3dc00d9e // ldr q30, [x12,#48]
-	WORD $0x4e37cfc7 // fmla v7.4s, v30.4s, v23.4s
-	WORD $0x4e3bcfcb // fmla v11.4s, v30.4s, v27.4s
-	WORD $0x3dc00dbf // ldr q31, [x13,#48]
-	WORD $0x4e37cfef // fmla v15.4s, v31.4s, v23.4s
-	WORD $0x4e3bcff3 // fmla v19.4s, v31.4s, v27.4s
+	WORD $0x3dc00194 // ldr q20, [x12]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x4e30ce86 // fmla v6.4s, v20.4s, v16.4s
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x4e2ccea8 // fmla v8.4s, v21.4s, v12.4s
+	WORD $0x4e30ceaa // fmla v10.4s, v21.4s, v16.4s
+	WORD $0x3dc00596 // ldr q22, [x12,#16]
+	WORD $0x4e2dcec5 // fmla v5.4s, v22.4s, v13.4s
+	WORD $0x4e31cec7 // fmla v7.4s, v22.4s, v17.4s
+	WORD $0x3dc005b7 // ldr q23, [x13,#16]
+	WORD $0x4e2dcee9 // fmla v9.4s, v23.4s, v13.4s
+	WORD $0x4e31ceeb // fmla v11.4s, v23.4s, v17.4s
+	WORD $0x3dc00994 // ldr q20, [x12,#32]
+	WORD $0x4e2ece84 // fmla v4.4s, v20.4s, v14.4s
+	WORD $0x4e32ce86 // fmla v6.4s, v20.4s, v18.4s
+	WORD $0x3dc009b5 // ldr q21, [x13,#32]
+	WORD $0x4e2ecea8 // fmla v8.4s, v21.4s, v14.4s
+	WORD $0x4e32ceaa // fmla v10.4s, v21.4s, v18.4s
+	WORD $0x3dc00d96 // ldr q22, [x12,#48]
+	WORD $0x4e2fcec5 // fmla v5.4s, v22.4s, v15.4s
+	WORD $0x4e33cec7 // fmla v7.4s, v22.4s, v19.4s
+	WORD $0x3dc00db7 // ldr q23, [x13,#48]
+	WORD $0x4e2fcee9 // fmla v9.4s, v23.4s, v15.4s
+	WORD $0x4e33ceeb // fmla v11.4s, v23.4s, v19.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -3221,161 +3133,153 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd400155 // ldr d21, [x10]
-	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
-	WORD $0x4e201ea3 // and v3.16b, v21.16b, v0.16b
+	WORD $0xfd40014d // ldr d13, [x10]
+	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
+	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f1756b5 // shl v21.8h, v21.8h, #7
-	WORD $0x4e211eb5 // and v21.16b, v21.16b, v1.16b
-	WORD $0x4ea31eb5 // orr v21.16b, v21.16b, v3.16b
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
+	WORD $0x4f1755ad // shl v13.8h, v13.8h, #7
+	WORD $0x4e211dad // and v13.16b, v13.16b, v1.16b
+	WORD $0x4ea31dad // orr v13.16b, v13.16b, v3.16b
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	ADD $8, R10
-	WORD $0xfd400179 // ldr d25, [x11]
-	WORD $0x0f08a739 // sxtl v25.8h, v25.8b
-	WORD $0x4e201f23 // and v3.16b, v25.16b, v0.16b
+	WORD $0xfd400171 // ldr d17, [x11]
+	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
+	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175739 // shl v25.8h, v25.8h, #7
-	WORD $0x4e211f39 // and v25.16b, v25.16b, v1.16b
-	WORD $0x4ea31f39 // orr v25.16b, v25.16b, v3.16b
-	WORD $0x0e217b38 // fcvtl v24.4s, v25.4h
-	WORD $0x4e217b39 // fcvtl2 v25.4s, v25.8h
+	WORD $0x4f175631 // shl v17.8h, v17.8h, #7
+	WORD $0x4e211e31 // and v17.16b, v17.16b, v1.16b
+	WORD $0x4ea31e31 // orr v17.16b, v17.16b, v3.16b
+	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
+	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
 	ADD $8, R11
-	WORD $0x3dc0019c // ldr q28, [x12]
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e38cf88 // fmla v8.4s, v28.4s, v24.4s
-	WORD $0x3dc001bd // ldr q29, [x13]
-	WORD $0x4e34cfac // fmla v12.4s, v29.4s, v20.4s
-	WORD $0x4e38cfb0 // fmla v16.4s, v29.4s, v24.4s
-	WORD $0x3dc0059e // ldr q30, [x12,#16]
-	WORD $0x4e35cfc5 // fmla v5.4s, v30.4s, v21.4s
-	WORD $0x4e39cfc9 // fmla v9.4s, v30.4s, v25.4s
-	WORD $0x3dc005bf // ldr q31, [x13,#16]
-	WORD $0x4e35cfed // fmla v13.4s, v31.4s, v21.4s
-	WORD $0x4e39cff1 // fmla v17.4s, v31.4s, v25.4s
+	WORD $0x3dc00194 // ldr q20, [x12]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x4e30ce86 // fmla v6.4s, v20.4s, v16.4s
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x4e2ccea8 // fmla v8.4s, v21.4s, v12.4s
+	WORD $0x4e30ceaa // fmla v10.4s, v21.4s, v16.4s
+	WORD $0x3dc00596 // ldr q22, [x12,#16]
+	WORD $0x4e2dcec5 // fmla v5.4s, v22.4s, v13.4s
+	WORD $0x4e31cec7 // fmla v7.4s, v22.4s, v17.4s
+	WORD $0x3dc005b7 // ldr q23, [x13,#16]
+	WORD $0x4e2dcee9 // fmla v9.4s, v23.4s, v13.4s
+	WORD $0x4e31ceeb // fmla v11.4s, v23.4s, v17.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd400154 // ldr s20, [x10]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x4e201e83 // and v3.16b, v20.16b, v0.16b
+	WORD $0xbd40014c // ldr s12, [x10]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175694 // shl v20.8h, v20.8h, #7
-	WORD $0x4e211e94 // and v20.16b, v20.16b, v1.16b
-	WORD $0x4ea31e94 // orr v20.16b, v20.16b, v3.16b
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x4f17558c // shl v12.8h, v12.8h, #7
+	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
+	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $4, R10
-	WORD $0xbd400178 // ldr s24, [x11]
-	WORD $0x0f08a718 // sxtl v24.8h, v24.8b
-	WORD $0x4e201f03 // and v3.16b, v24.16b, v0.16b
+	WORD $0xbd400170 // ldr s16, [x11]
+	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175718 // shl v24.8h, v24.8h, #7
-	WORD $0x4e211f18 // and v24.16b, v24.16b, v1.16b
-	WORD $0x4ea31f18 // orr v24.16b, v24.16b, v3.16b
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
+	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
+	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
+	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $4, R11
-	WORD $0x3dc0019c // ldr q28, [x12]
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e38cf88 // fmla v8.4s, v28.4s, v24.4s
-	WORD $0x3dc001bd // ldr q29, [x13]
-	WORD $0x4e34cfac // fmla v12.4s, v29.4s, v20.4s
-	WORD $0x4e38cfb0 // fmla v16.4s, v29.4s, v24.4s
+	WORD $0x3dc00194 // ldr q20, [x12]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x4e30ce86 // fmla v6.4s, v20.4s, v16.4s
+	WORD $0x3dc001b5 // ldr q21, [x13]
+	WORD $0x4e2ccea8 // fmla v8.4s, v21.4s, v12.4s
+	WORD $0x4e30ceaa // fmla v10.4s, v21.4s, v16.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d400154 // ldr h20, [x10]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x4e201e83 // and v3.16b, v20.16b, v0.16b
+	WORD $0x7d40014c // ldr h12, [x10]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175694 // shl v20.8h, v20.8h, #7
-	WORD $0x4e211e94 // and v20.16b, v20.16b, v1.16b
-	WORD $0x4ea31e94 // orr v20.16b, v20.16b, v3.16b
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x4f17558c // shl v12.8h, v12.8h, #7
+	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
+	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $2, R10
-	WORD $0x7d400178 // ldr h24, [x11]
-	WORD $0x0f08a718 // sxtl v24.8h, v24.8b
-	WORD $0x4e201f03 // and v3.16b, v24.16b, v0.16b
+	WORD $0x7d400170 // ldr h16, [x11]
+	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175718 // shl v24.8h, v24.8h, #7
-	WORD $0x4e211f18 // and v24.16b, v24.16b, v1.16b
-	WORD $0x4ea31f18 // orr v24.16b, v24.16b, v3.16b
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
+	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
+	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
+	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $2, R11
-	WORD $0xfd40019c // ldr d28, [x12]
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e38cf88 // fmla v8.4s, v28.4s, v24.4s
-	WORD $0xfd4001bd // ldr d29, [x13]
-	WORD $0x4e34cfac // fmla v12.4s, v29.4s, v20.4s
-	WORD $0x4e38cfb0 // fmla v16.4s, v29.4s, v24.4s
+	WORD $0xfd400194 // ldr d20, [x12]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x4e30ce86 // fmla v6.4s, v20.4s, v16.4s
+	WORD $0xfd4001b5 // ldr d21, [x13]
+	WORD $0x4e2ccea8 // fmla v8.4s, v21.4s, v12.4s
+	WORD $0x4e30ceaa // fmla v10.4s, v21.4s, v16.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400154 // ldr b20, [x10]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x4e201e83 // and v3.16b, v20.16b, v0.16b
+	WORD $0x3d40014c // ldr b12, [x10]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175694 // shl v20.8h, v20.8h, #7
-	WORD $0x4e211e94 // and v20.16b, v20.16b, v1.16b
-	WORD $0x4ea31e94 // orr v20.16b, v20.16b, v3.16b
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x4f17558c // shl v12.8h, v12.8h, #7
+	WORD $0x4e211d8c // and v12.16b, v12.16b, v1.16b
+	WORD $0x4ea31d8c // orr v12.16b, v12.16b, v3.16b
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $1, R10
-	WORD $0x3d400178 // ldr b24, [x11]
-	WORD $0x0f08a718 // sxtl v24.8h, v24.8b
-	WORD $0x4e201f03 // and v3.16b, v24.16b, v0.16b
+	WORD $0x3d400170 // ldr b16, [x11]
+	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b
 	WORD $0x6e608c63 // cmeq v3.8h, v3.8h, v0.8h
-	WORD $0x4f175718 // shl v24.8h, v24.8h, #7
-	WORD $0x4e211f18 // and v24.16b, v24.16b, v1.16b
-	WORD $0x4ea31f18 // orr v24.16b, v24.16b, v3.16b
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	WORD $0x4f175610 // shl v16.8h, v16.8h, #7
+	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
+	WORD $0x4ea31e10 // orr v16.16b, v16.16b, v3.16b
+	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
 	ADD $1, R11
-	WORD $0xbd40019c // ldr s28, [x12]
-	WORD $0x4e34cf84 // fmla v4.4s, v28.4s, v20.4s
-	WORD $0x4e38cf88 // fmla v8.4s, v28.4s, v24.4s
-	WORD $0xbd4001bd // ldr s29, [x13]
-	WORD $0x4e34cfac // fmla v12.4s, v29.4s, v20.4s
-	WORD $0x4e38cfb0 // fmla v16.4s, v29.4s, v24.4s
+	WORD $0xbd400194 // ldr s20, [x12]
+	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
+	WORD $0x4e30ce86 // fmla v6.4s, v20.4s, v16.4s
+	WORD $0xbd4001b5 // ldr s21, [x13]
+	WORD $0x4e2ccea8 // fmla v8.4s, v21.4s, v12.4s
+	WORD $0x4e30ceaa // fmla v10.4s, v21.4s, v16.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
 	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x6e28d484 // faddp v4.4s, v4.4s, v8.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
 	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	WORD $0x6e22dc84 // fmul v4.4s, v4.4s, v2.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x4e32d610 // fadd v16.4s, v16.4s, v18.4s
-	WORD $0x4e33d631 // fadd v17.4s, v17.4s, v19.4s
-	WORD $0x4e31d610 // fadd v16.4s, v16.4s, v17.4s
-	WORD $0x6e30d58c // faddp v12.4s, v12.4s, v16.4s
-	WORD $0x6e2cd58c // faddp v12.4s, v12.4s, v12.4s
-	WORD $0x6e22dd8c // fmul v12.4s, v12.4s, v2.4s
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x4e2bd54a // fadd v10.4s, v10.4s, v11.4s
+	WORD $0x6e2ad508 // faddp v8.4s, v8.4s, v10.4s
+	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x6e22dd08 // fmul v8.4s, v8.4s, v2.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000124 // str d4, [x9]
 	ADD R1, R9
-	WORD $0xfd00012c // str d12, [x9]
+	WORD $0xfd000128 // str d8, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000124 // str s4, [x9]
 	ADD R1, R9
-	WORD $0xbd00012c // str s12, [x9]
+	WORD $0xbd000128 // str s8, [x9]
 
 stored19:
 	ADD $8, R0
@@ -3932,10 +3836,6 @@ touched7:
 	WORD $0x6f00e401 // movi v1.2d, #0x0
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
-	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -3967,111 +3867,107 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x3dc00147 // ldr q7, [x10]
+	WORD $0x2e2138e5 // shll v5.8h, v7.8b, #8
+	WORD $0x6e2138e7 // shll2 v7.8h, v7.16b, #8
+	WORD $0x0e2178a4 // fcvtl v4.4s, v5.4h
+	WORD $0x4e2178a5 // fcvtl2 v5.4s, v5.8h
+	WORD $0x0e2178e6 // fcvtl v6.4s, v7.4h
+	WORD $0x4e2178e7 // fcvtl2 v7.4s, v7.8h
+	ADD $16, R10
+	WORD $0x3dc0016b // ldr q11, [x11]
 	WORD $0x2e213969 // shll v9.8h, v11.8b, #8
 	WORD $0x6e21396b // shll2 v11.8h, v11.16b, #8
 	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
 	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
 	WORD $0x0e21796a // fcvtl v10.4s, v11.4h
 	WORD $0x4e21796b // fcvtl2 v11.4s, v11.8h
-	ADD $16, R10
-	WORD $0x3dc0016f // ldr q15, [x11]
-	WORD $0x2e2139ed // shll v13.8h, v15.8b, #8
-	WORD $0x6e2139ef // shll2 v15.8h, v15.16b, #8
-	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
-	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
-	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
-	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
 	ADD $16, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00992 // ldr q18, [x12,#32]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00d93 // ldr q19, [x12,#48]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0098e // ldr q14, [x12,#32]
+	WORD $0x4e26cdc0 // fmla v0.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc2 // fmla v2.4s, v14.4s, v10.4s
+	WORD $0x3dc00d8f // ldr q15, [x12,#48]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd400149 // ldr d9, [x10]
+	WORD $0xfd400145 // ldr d5, [x10]
+	WORD $0x2e2138a5 // shll v5.8h, v5.8b, #8
+	WORD $0x0e2178a4 // fcvtl v4.4s, v5.4h
+	WORD $0x4e2178a5 // fcvtl2 v5.4s, v5.8h
+	ADD $8, R10
+	WORD $0xfd400169 // ldr d9, [x11]
 	WORD $0x2e213929 // shll v9.8h, v9.8b, #8
 	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
 	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
-	ADD $8, R10
-	WORD $0xfd40016d // ldr d13, [x11]
-	WORD $0x2e2139ad // shll v13.8h, v13.8b, #8
-	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
-	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	ADD $8, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0xbd400144 // ldr s4, [x10]
+	WORD $0x2e213884 // shll v4.8h, v4.8b, #8
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	ADD $4, R10
+	WORD $0xbd400168 // ldr s8, [x11]
 	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
 	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
-	ADD $4, R10
-	WORD $0xbd40016c // ldr s12, [x11]
-	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $4, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x7d400144 // ldr h4, [x10]
+	WORD $0x2e213884 // shll v4.8h, v4.8b, #8
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	ADD $2, R10
+	WORD $0x7d400168 // ldr h8, [x11]
 	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
 	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
-	ADD $2, R10
-	WORD $0x7d40016c // ldr h12, [x11]
-	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $2, R11
-	WORD $0xfd400190 // ldr d16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xfd40018c // ldr d12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400148 // ldr b8, [x10]
+	WORD $0x3d400144 // ldr b4, [x10]
+	WORD $0x2e213884 // shll v4.8h, v4.8b, #8
+	WORD $0x0e217884 // fcvtl v4.4s, v4.4h
+	ADD $1, R10
+	WORD $0x3d400168 // ldr b8, [x11]
 	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
 	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
-	ADD $1, R10
-	WORD $0x3d40016c // ldr b12, [x11]
-	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
-	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $1, R11
-	WORD $0xbd400190 // ldr s16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xbd40018c // ldr s12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -4191,14 +4087,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -4231,46 +4119,46 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00153 // ldr q19, [x10]
-	WORD $0x2e213a71 // shll v17.8h, v19.8b, #8
-	WORD $0x6e213a73 // shll2 v19.8h, v19.16b, #8
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
-	WORD $0x0e217a72 // fcvtl v18.4s, v19.4h
-	WORD $0x4e217a73 // fcvtl2 v19.4s, v19.8h
+	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x2e213969 // shll v9.8h, v11.8b, #8
+	WORD $0x6e21396b // shll2 v11.8h, v11.16b, #8
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
+	WORD $0x0e21796a // fcvtl v10.4s, v11.4h
+	WORD $0x4e21796b // fcvtl2 v11.4s, v11.8h
 	ADD $16, R10
-	WORD $0x3dc00177 // ldr q23, [x11]
-	WORD $0x2e213af5 // shll v21.8h, v23.8b, #8
-	WORD $0x6e213af7 // shll2 v23.8h, v23.16b, #8
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
-	WORD $0x0e217af6 // fcvtl v22.4s, v23.4h
-	WORD $0x4e217af7 // fcvtl2 v23.4s, v23.8h
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x2e2139ed // shll v13.8h, v15.8b, #8
+	WORD $0x6e2139ef // shll2 v15.8h, v15.16b, #8
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
+	WORD $0x0e2179ee // fcvtl v14.4s, v15.4h
+	WORD $0x4e2179ef // fcvtl2 v15.4s, v15.8h
 	ADD $16, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
-	WORD $0x3dc00998 // ldr q24, [x12,#32]
-	WORD $0x4e32cf02 // fmla v2.4s, v24.4s, v18.4s
-	WORD $0x4e36cf06 // fmla v6.4s, v24.4s, v22.4s
-	WORD $0x3dc009b9 // ldr q25, [x13,#32]
-	WORD $0x4e32cf2a // fmla v10.4s, v25.4s, v18.4s
-	WORD $0x4e36cf2e // fmla v14.4s, v25.4s, v22.4s
-	WORD $0x3dc00d9a // ldr q26, [x12,#48]
-	WORD $0x4e33cf43 // fmla v3.4s, v26.4s, v19.4s
-	WORD $0x4e37cf47 // fmla v7.4s, v26.4s, v23.4s
-	WORD $0x3dc00dbb // ldr q27, [x13,#48]
-	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
-	WORD $0x4e37cf6f // fmla v15.4s, v27.4s, v23.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
+	WORD $0x3dc00990 // ldr q16, [x12,#32]
+	WORD $0x4e2ace00 // fmla v0.4s, v16.4s, v10.4s
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x3dc009b1 // ldr q17, [x13,#32]
+	WORD $0x4e2ace24 // fmla v4.4s, v17.4s, v10.4s
+	WORD $0x4e2ece26 // fmla v6.4s, v17.4s, v14.4s
+	WORD $0x3dc00d92 // ldr q18, [x12,#48]
+	WORD $0x4e2bce41 // fmla v1.4s, v18.4s, v11.4s
+	WORD $0x4e2fce43 // fmla v3.4s, v18.4s, v15.4s
+	WORD $0x3dc00db3 // ldr q19, [x13,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -4278,119 +4166,111 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd400151 // ldr d17, [x10]
-	WORD $0x2e213a31 // shll v17.8h, v17.8b, #8
-	WORD $0x0e217a30 // fcvtl v16.4s, v17.4h
-	WORD $0x4e217a31 // fcvtl2 v17.4s, v17.8h
+	WORD $0xfd400149 // ldr d9, [x10]
+	WORD $0x2e213929 // shll v9.8h, v9.8b, #8
+	WORD $0x0e217928 // fcvtl v8.4s, v9.4h
+	WORD $0x4e217929 // fcvtl2 v9.4s, v9.8h
 	ADD $8, R10
-	WORD $0xfd400175 // ldr d21, [x11]
-	WORD $0x2e213ab5 // shll v21.8h, v21.8b, #8
-	WORD $0x0e217ab4 // fcvtl v20.4s, v21.4h
-	WORD $0x4e217ab5 // fcvtl2 v21.4s, v21.8h
+	WORD $0xfd40016d // ldr d13, [x11]
+	WORD $0x2e2139ad // shll v13.8h, v13.8b, #8
+	WORD $0x0e2179ac // fcvtl v12.4s, v13.4h
+	WORD $0x4e2179ad // fcvtl2 v13.4s, v13.8h
 	ADD $8, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd400150 // ldr s16, [x10]
-	WORD $0x2e213a10 // shll v16.8h, v16.8b, #8
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $4, R10
-	WORD $0xbd400174 // ldr s20, [x11]
-	WORD $0x2e213a94 // shll v20.8h, v20.8b, #8
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0xbd40016c // ldr s12, [x11]
+	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $4, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d400150 // ldr h16, [x10]
-	WORD $0x2e213a10 // shll v16.8h, v16.8b, #8
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $2, R10
-	WORD $0x7d400174 // ldr h20, [x11]
-	WORD $0x2e213a94 // shll v20.8h, v20.8b, #8
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x7d40016c // ldr h12, [x11]
+	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $2, R11
-	WORD $0xfd400198 // ldr d24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xfd4001b9 // ldr d25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xfd4001b1 // ldr d17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400150 // ldr b16, [x10]
-	WORD $0x2e213a10 // shll v16.8h, v16.8b, #8
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h
+	WORD $0x3d400148 // ldr b8, [x10]
+	WORD $0x2e213908 // shll v8.8h, v8.8b, #8
+	WORD $0x0e217908 // fcvtl v8.4s, v8.4h
 	ADD $1, R10
-	WORD $0x3d400174 // ldr b20, [x11]
-	WORD $0x2e213a94 // shll v20.8h, v20.8b, #8
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	WORD $0x3d40016c // ldr b12, [x11]
+	WORD $0x2e21398c // shll v12.8h, v12.8b, #8
+	WORD $0x0e21798c // fcvtl v12.4s, v12.4h
 	ADD $1, R11
-	WORD $0xbd400198 // ldr s24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xbd4001b9 // ldr s25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xbd4001b1 // ldr s17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x6e2cd508 // faddp v8.4s, v8.4s, v12.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
+	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000120 // str d0, [x9]
 	ADD R1, R9
-	WORD $0xfd000128 // str d8, [x9]
+	WORD $0xfd000124 // str d4, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000120 // str s0, [x9]
 	ADD R1, R9
-	WORD $0xbd000128 // str s8, [x9]
+	WORD $0xbd000124 // str s4, [x9]
 
 stored19:
 	ADD $8, R0
@@ -4877,10 +4757,6 @@ touched7:
 	WORD $0x6f00e401 // movi v1.2d, #0x0
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
-	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -4912,7 +4788,19 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x3dc00147 // ldr q7, [x10]
+	WORD $0x0f08a4e5 // sxtl v5.8h, v7.8b
+	WORD $0x4f08a4e7 // sxtl2 v7.8h, v7.16b
+	WORD $0x0f10a4a4 // sxtl v4.4s, v5.4h
+	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
+	WORD $0x0f10a4e6 // sxtl v6.4s, v7.4h
+	WORD $0x4f10a4e7 // sxtl2 v7.4s, v7.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	ADD $16, R10
+	WORD $0x3dc0016b // ldr q11, [x11]
 	WORD $0x0f08a569 // sxtl v9.8h, v11.8b
 	WORD $0x4f08a56b // sxtl2 v11.8h, v11.16b
 	WORD $0x0f10a528 // sxtl v8.4s, v9.4h
@@ -4923,118 +4811,102 @@ turn12:
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	ADD $16, R10
-	WORD $0x3dc0016f // ldr q15, [x11]
-	WORD $0x0f08a5ed // sxtl v13.8h, v15.8b
-	WORD $0x4f08a5ef // sxtl2 v15.8h, v15.16b
-	WORD $0x0f10a5ac // sxtl v12.4s, v13.4h
-	WORD $0x4f10a5ad // sxtl2 v13.4s, v13.8h
-	WORD $0x0f10a5ee // sxtl v14.4s, v15.4h
-	WORD $0x4f10a5ef // sxtl2 v15.4s, v15.8h
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	ADD $16, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00992 // ldr q18, [x12,#32]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00d93 // ldr q19, [x12,#48]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0098e // ldr q14, [x12,#32]
+	WORD $0x4e26cdc0 // fmla v0.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc2 // fmla v2.4s, v14.4s, v10.4s
+	WORD $0x3dc00d8f // ldr q15, [x12,#48]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd400149 // ldr d9, [x10]
+	WORD $0xfd400145 // ldr d5, [x10]
+	WORD $0x0f08a4a5 // sxtl v5.8h, v5.8b
+	WORD $0x0f10a4a4 // sxtl v4.4s, v5.4h
+	WORD $0x4f10a4a5 // sxtl2 v5.4s, v5.8h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	ADD $8, R10
+	WORD $0xfd400169 // ldr d9, [x11]
 	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
 	WORD $0x0f10a528 // sxtl v8.4s, v9.4h
 	WORD $0x4f10a529 // sxtl2 v9.4s, v9.8h
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	ADD $8, R10
-	WORD $0xfd40016d // ldr d13, [x11]
-	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
-	WORD $0x0f10a5ac // sxtl v12.4s, v13.4h
-	WORD $0x4f10a5ad // sxtl2 v13.4s, v13.8h
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $8, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
-	WORD $0x3dc00591 // ldr q17, [x12,#16]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
+	WORD $0x3dc0058d // ldr q13, [x12,#16]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0xbd400144 // ldr s4, [x10]
+	WORD $0x0f08a484 // sxtl v4.8h, v4.8b
+	WORD $0x0f10a484 // sxtl v4.4s, v4.4h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	ADD $4, R10
+	WORD $0xbd400168 // ldr s8, [x11]
 	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
 	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	ADD $4, R10
-	WORD $0xbd40016c // ldr s12, [x11]
-	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
-	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $4, R11
-	WORD $0x3dc00190 // ldr q16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0x3dc0018c // ldr q12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x7d400144 // ldr h4, [x10]
+	WORD $0x0f08a484 // sxtl v4.8h, v4.8b
+	WORD $0x0f10a484 // sxtl v4.4s, v4.4h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	ADD $2, R10
+	WORD $0x7d400168 // ldr h8, [x11]
 	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
 	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	ADD $2, R10
-	WORD $0x7d40016c // ldr h12, [x11]
-	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
-	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $2, R11
-	WORD $0xfd400190 // ldr d16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xfd40018c // ldr d12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400148 // ldr b8, [x10]
+	WORD $0x3d400144 // ldr b4, [x10]
+	WORD $0x0f08a484 // sxtl v4.8h, v4.8b
+	WORD $0x0f10a484 // sxtl v4.4s, v4.4h
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	ADD $1, R10
+	WORD $0x3d400168 // ldr b8, [x11]
 	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
 	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	ADD $1, R10
-	WORD $0x3d40016c // ldr b12, [x11]
-	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
-	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $1, R11
-	WORD $0xbd400190 // ldr s16, [x12]
-	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
-	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
+	WORD $0xbd40018c // ldr s12, [x12]
+	WORD $0x4e24cd80 // fmla v0.4s, v12.4s, v4.4s
+	WORD $0x4e28cd82 // fmla v2.4s, v12.4s, v8.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -5154,14 +5026,6 @@ touched7:
 	WORD $0x6f00e405 // movi v5.2d, #0x0
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -5194,54 +5058,54 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0x3dc00153 // ldr q19, [x10]
-	WORD $0x0f08a671 // sxtl v17.8h, v19.8b
-	WORD $0x4f08a673 // sxtl2 v19.8h, v19.16b
-	WORD $0x0f10a630 // sxtl v16.4s, v17.4h
-	WORD $0x4f10a631 // sxtl2 v17.4s, v17.8h
-	WORD $0x0f10a672 // sxtl v18.4s, v19.4h
-	WORD $0x4f10a673 // sxtl2 v19.4s, v19.8h
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
+	WORD $0x3dc0014b // ldr q11, [x10]
+	WORD $0x0f08a569 // sxtl v9.8h, v11.8b
+	WORD $0x4f08a56b // sxtl2 v11.8h, v11.16b
+	WORD $0x0f10a528 // sxtl v8.4s, v9.4h
+	WORD $0x4f10a529 // sxtl2 v9.4s, v9.8h
+	WORD $0x0f10a56a // sxtl v10.4s, v11.4h
+	WORD $0x4f10a56b // sxtl2 v11.4s, v11.8h
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	ADD $16, R10
-	WORD $0x3dc00177 // ldr q23, [x11]
-	WORD $0x0f08a6f5 // sxtl v21.8h, v23.8b
-	WORD $0x4f08a6f7 // sxtl2 v23.8h, v23.16b
-	WORD $0x0f10a6b4 // sxtl v20.4s, v21.4h
-	WORD $0x4f10a6b5 // sxtl2 v21.4s, v21.8h
-	WORD $0x0f10a6f6 // sxtl v22.4s, v23.4h
-	WORD $0x4f10a6f7 // sxtl2 v23.4s, v23.8h
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
-	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
-	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
+	WORD $0x3dc0016f // ldr q15, [x11]
+	WORD $0x0f08a5ed // sxtl v13.8h, v15.8b
+	WORD $0x4f08a5ef // sxtl2 v15.8h, v15.16b
+	WORD $0x0f10a5ac // sxtl v12.4s, v13.4h
+	WORD $0x4f10a5ad // sxtl2 v13.4s, v13.8h
+	WORD $0x0f10a5ee // sxtl v14.4s, v15.4h
+	WORD $0x4f10a5ef // sxtl2 v15.4s, v15.8h
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
 	ADD $16, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
-	WORD $0x3dc00998 // ldr q24, [x12,#32]
-	WORD $0x4e32cf02 // fmla v2.4s, v24.4s, v18.4s
-	WORD $0x4e36cf06 // fmla v6.4s, v24.4s, v22.4s
-	WORD $0x3dc009b9 // ldr q25, [x13,#32]
-	WORD $0x4e32cf2a // fmla v10.4s, v25.4s, v18.4s
-	WORD $0x4e36cf2e // fmla v14.4s, v25.4s, v22.4s
-	WORD $0x3dc00d9a // ldr q26, [x12,#48]
-	WORD $0x4e33cf43 // fmla v3.4s, v26.4s, v19.4s
-	WORD $0x4e37cf47 // fmla v7.4s, v26.4s, v23.4s
-	WORD $0x3dc00dbb // ldr q27, [x13,#48]
-	WORD $0x4e33cf6b // fmla v11.4s, v27.4s, v19.4s
-	WORD $0x4e37cf6f // fmla v15.4s, v27.4s, v23.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
+	WORD $0x3dc00990 // ldr q16, [x12,#32]
+	WORD $0x4e2ace00 // fmla v0.4s, v16.4s, v10.4s
+	WORD $0x4e2ece02 // fmla v2.4s, v16.4s, v14.4s
+	WORD $0x3dc009b1 // ldr q17, [x13,#32]
+	WORD $0x4e2ace24 // fmla v4.4s, v17.4s, v10.4s
+	WORD $0x4e2ece26 // fmla v6.4s, v17.4s, v14.4s
+	WORD $0x3dc00d92 // ldr q18, [x12,#48]
+	WORD $0x4e2bce41 // fmla v1.4s, v18.4s, v11.4s
+	WORD $0x4e2fce43 // fmla v3.4s, v18.4s, v15.4s
+	WORD $0x3dc00db3 // ldr q19, [x13,#48]
+	WORD $0x4e2bce65 // fmla v5.4s, v19.4s, v11.4s
+	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -5249,129 +5113,121 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xfd400151 // ldr d17, [x10]
-	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
-	WORD $0x0f10a630 // sxtl v16.4s, v17.4h
-	WORD $0x4f10a631 // sxtl2 v17.4s, v17.8h
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0xfd400149 // ldr d9, [x10]
+	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
+	WORD $0x0f10a528 // sxtl v8.4s, v9.4h
+	WORD $0x4f10a529 // sxtl2 v9.4s, v9.8h
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	ADD $8, R10
-	WORD $0xfd400175 // ldr d21, [x11]
-	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
-	WORD $0x0f10a6b4 // sxtl v20.4s, v21.4h
-	WORD $0x4f10a6b5 // sxtl2 v21.4s, v21.8h
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0xfd40016d // ldr d13, [x11]
+	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
+	WORD $0x0f10a5ac // sxtl v12.4s, v13.4h
+	WORD $0x4f10a5ad // sxtl2 v13.4s, v13.8h
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $8, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
-	WORD $0x3dc0059a // ldr q26, [x12,#16]
-	WORD $0x4e31cf41 // fmla v1.4s, v26.4s, v17.4s
-	WORD $0x4e35cf45 // fmla v5.4s, v26.4s, v21.4s
-	WORD $0x3dc005bb // ldr q27, [x13,#16]
-	WORD $0x4e31cf69 // fmla v9.4s, v27.4s, v17.4s
-	WORD $0x4e35cf6d // fmla v13.4s, v27.4s, v21.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
+	WORD $0x3dc00592 // ldr q18, [x12,#16]
+	WORD $0x4e29ce41 // fmla v1.4s, v18.4s, v9.4s
+	WORD $0x4e2dce43 // fmla v3.4s, v18.4s, v13.4s
+	WORD $0x3dc005b3 // ldr q19, [x13,#16]
+	WORD $0x4e29ce65 // fmla v5.4s, v19.4s, v9.4s
+	WORD $0x4e2dce67 // fmla v7.4s, v19.4s, v13.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0xbd400150 // ldr s16, [x10]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x0f10a610 // sxtl v16.4s, v16.4h
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0xbd400148 // ldr s8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	ADD $4, R10
-	WORD $0xbd400174 // ldr s20, [x11]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x0f10a694 // sxtl v20.4s, v20.4h
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0xbd40016c // ldr s12, [x11]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $4, R11
-	WORD $0x3dc00198 // ldr q24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0x3dc001b9 // ldr q25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0x3dc00190 // ldr q16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0x3dc001b1 // ldr q17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x7d400150 // ldr h16, [x10]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x0f10a610 // sxtl v16.4s, v16.4h
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x7d400148 // ldr h8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	ADD $2, R10
-	WORD $0x7d400174 // ldr h20, [x11]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x0f10a694 // sxtl v20.4s, v20.4h
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x7d40016c // ldr h12, [x11]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $2, R11
-	WORD $0xfd400198 // ldr d24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xfd4001b9 // ldr d25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xfd400190 // ldr d16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xfd4001b1 // ldr d17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400150 // ldr b16, [x10]
-	WORD $0x0f08a610 // sxtl v16.8h, v16.8b
-	WORD $0x0f10a610 // sxtl v16.4s, v16.4h
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
+	WORD $0x3d400148 // ldr b8, [x10]
+	WORD $0x0f08a508 // sxtl v8.8h, v8.8b
+	WORD $0x0f10a508 // sxtl v8.4s, v8.4h
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	ADD $1, R10
-	WORD $0x3d400174 // ldr b20, [x11]
-	WORD $0x0f08a694 // sxtl v20.8h, v20.8b
-	WORD $0x0f10a694 // sxtl v20.4s, v20.4h
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x3d40016c // ldr b12, [x11]
+	WORD $0x0f08a58c // sxtl v12.8h, v12.8b
+	WORD $0x0f10a58c // sxtl v12.4s, v12.4h
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $1, R11
-	WORD $0xbd400198 // ldr s24, [x12]
-	WORD $0x4e30cf00 // fmla v0.4s, v24.4s, v16.4s
-	WORD $0x4e34cf04 // fmla v4.4s, v24.4s, v20.4s
-	WORD $0xbd4001b9 // ldr s25, [x13]
-	WORD $0x4e30cf28 // fmla v8.4s, v25.4s, v16.4s
-	WORD $0x4e34cf2c // fmla v12.4s, v25.4s, v20.4s
+	WORD $0xbd400190 // ldr s16, [x12]
+	WORD $0x4e28ce00 // fmla v0.4s, v16.4s, v8.4s
+	WORD $0x4e2cce02 // fmla v2.4s, v16.4s, v12.4s
+	WORD $0xbd4001b1 // ldr s17, [x13]
+	WORD $0x4e28ce24 // fmla v4.4s, v17.4s, v8.4s
+	WORD $0x4e2cce26 // fmla v6.4s, v17.4s, v12.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
-	WORD $0x6e24d400 // faddp v0.4s, v0.4s, v4.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x6e22d400 // faddp v0.4s, v0.4s, v2.4s
 	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
-	WORD $0x4e2ad508 // fadd v8.4s, v8.4s, v10.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
-	WORD $0x4e2ed58c // fadd v12.4s, v12.4s, v14.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e2dd58c // fadd v12.4s, v12.4s, v13.4s
-	WORD $0x6e2cd508 // faddp v8.4s, v8.4s, v12.4s
-	WORD $0x6e28d508 // faddp v8.4s, v8.4s, v8.4s
+	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	WORD $0x4e27d4c6 // fadd v6.4s, v6.4s, v7.4s
+	WORD $0x6e26d484 // faddp v4.4s, v4.4s, v6.4s
+	WORD $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000120 // str d0, [x9]
 	ADD R1, R9
-	WORD $0xfd000128 // str d8, [x9]
+	WORD $0xfd000124 // str d4, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000120 // str s0, [x9]
 	ADD R1, R9
-	WORD $0xbd000128 // str s8, [x9]
+	WORD $0xbd000124 // str s4, [x9]
 
 stored19:
 	ADD $8, R0
@@ -5876,10 +5732,6 @@ touched7:
 	WORD $0x6f00e402 // movi v2.2d, #0x0
 	WORD $0x6f00e403 // movi v3.2d, #0x0
 	WORD $0x6f00e404 // movi v4.2d, #0x0
-	WORD $0x6f00e405 // movi v5.2d, #0x0
-	WORD $0x6f00e406 // movi v6.2d, #0x0
-	WORD $0x6f00e407 // movi v7.2d, #0x0
-	WORD $0x6f00e408 // movi v8.2d, #0x0
 	ADD $1, R4, R9
 	ADD R20, R6, R10
 	CMP R3, R9
@@ -5911,7 +5763,23 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0xfd40014c // ldr d12, [x10]
+	WORD $0xfd400148 // ldr d8, [x10]
+	WORD $0x0f0c5500 // shl v0.8b, v8.8b, #4
+	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
+	WORD $0x0f0c0508 // sshr v8.8b, v8.8b, #4
+	WORD $0x4e083808 // zip1 v8.16b, v0.16b, v8.16b
+	WORD $0x0f08a506 // sxtl v6.8h, v8.8b
+	WORD $0x4f08a508 // sxtl2 v8.8h, v8.16b
+	WORD $0x0f10a4c5 // sxtl v5.4s, v6.4h
+	WORD $0x4f10a4c6 // sxtl2 v6.4s, v6.8h
+	WORD $0x0f10a507 // sxtl v7.4s, v8.4h
+	WORD $0x4f10a508 // sxtl2 v8.4s, v8.8h
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	ADD $8, R10
+	WORD $0xfd40016c // ldr d12, [x11]
 	WORD $0x0f0c5580 // shl v0.8b, v12.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
 	WORD $0x0f0c058c // sshr v12.8b, v12.8b, #4
@@ -5926,42 +5794,37 @@ turn12:
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
 	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	ADD $8, R10
-	WORD $0xfd400170 // ldr d16, [x11]
-	WORD $0x0f0c5600 // shl v0.8b, v16.8b, #4
-	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0610 // sshr v16.8b, v16.8b, #4
-	WORD $0x4e103810 // zip1 v16.16b, v0.16b, v16.16b
-	WORD $0x0f08a60e // sxtl v14.8h, v16.8b
-	WORD $0x4f08a610 // sxtl2 v16.8h, v16.16b
-	WORD $0x0f10a5cd // sxtl v13.4s, v14.4h
-	WORD $0x4f10a5ce // sxtl2 v14.4s, v14.8h
-	WORD $0x0f10a60f // sxtl v15.4s, v16.4h
-	WORD $0x4f10a610 // sxtl2 v16.4s, v16.8h
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
 	ADD $8, R11
-	WORD $0x3dc00191 // ldr q17, [x12]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00592 // ldr q18, [x12,#16]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
-	WORD $0x3dc00993 // ldr q19, [x12,#32]
-	WORD $0x4e2bce63 // fmla v3.4s, v19.4s, v11.4s
-	WORD $0x4e2fce67 // fmla v7.4s, v19.4s, v15.4s
-	WORD $0x3dc00d94 // ldr q20, [x12,#48]
-	WORD $0x4e2cce84 // fmla v4.4s, v20.4s, v12.4s
-	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
+	WORD $0x3dc0018d // ldr q13, [x12]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0058e // ldr q14, [x12,#16]
+	WORD $0x4e26cdc2 // fmla v2.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc4 // fmla v4.4s, v14.4s, v10.4s
+	WORD $0x3dc0098f // ldr q15, [x12,#32]
+	WORD $0x4e27cde1 // fmla v1.4s, v15.4s, v7.4s
+	WORD $0x4e2bcde3 // fmla v3.4s, v15.4s, v11.4s
+	WORD $0x3dc00d90 // ldr q16, [x12,#48]
+	WORD $0x4e28ce02 // fmla v2.4s, v16.4s, v8.4s
+	WORD $0x4e2cce04 // fmla v4.4s, v16.4s, v12.4s
 	ADD $64, R12
 	SUBS $1, R8
 	BNE turn12
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xbd40014a // ldr s10, [x10]
+	WORD $0xbd400146 // ldr s6, [x10]
+	WORD $0x0f0c54c0 // shl v0.8b, v6.8b, #4
+	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
+	WORD $0x0f0c04c6 // sshr v6.8b, v6.8b, #4
+	WORD $0x4e063806 // zip1 v6.16b, v0.16b, v6.16b
+	WORD $0x0f08a4c6 // sxtl v6.8h, v6.8b
+	WORD $0x0f10a4c5 // sxtl v5.4s, v6.4h
+	WORD $0x4f10a4c6 // sxtl2 v6.4s, v6.8h
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	ADD $4, R10
+	WORD $0xbd40016a // ldr s10, [x11]
 	WORD $0x0f0c5540 // shl v0.8b, v10.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
 	WORD $0x0f0c054a // sshr v10.8b, v10.8b, #4
@@ -5971,29 +5834,27 @@ rest13:
 	WORD $0x4f10a54a // sxtl2 v10.4s, v10.8h
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	ADD $4, R10
-	WORD $0xbd40016e // ldr s14, [x11]
-	WORD $0x0f0c55c0 // shl v0.8b, v14.8b, #4
-	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c05ce // sshr v14.8b, v14.8b, #4
-	WORD $0x4e0e380e // zip1 v14.16b, v0.16b, v14.16b
-	WORD $0x0f08a5ce // sxtl v14.8h, v14.8b
-	WORD $0x0f10a5cd // sxtl v13.4s, v14.4h
-	WORD $0x4f10a5ce // sxtl2 v14.4s, v14.8h
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	ADD $4, R11
-	WORD $0x3dc00191 // ldr q17, [x12]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
-	WORD $0x3dc00592 // ldr q18, [x12,#16]
-	WORD $0x4e2ace42 // fmla v2.4s, v18.4s, v10.4s
-	WORD $0x4e2ece46 // fmla v6.4s, v18.4s, v14.4s
+	WORD $0x3dc0018d // ldr q13, [x12]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
+	WORD $0x3dc0058e // ldr q14, [x12,#16]
+	WORD $0x4e26cdc2 // fmla v2.4s, v14.4s, v6.4s
+	WORD $0x4e2acdc4 // fmla v4.4s, v14.4s, v10.4s
 	ADD $32, R12
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0x7d400149 // ldr h9, [x10]
+	WORD $0x7d400145 // ldr h5, [x10]
+	WORD $0x0f0c54a0 // shl v0.8b, v5.8b, #4
+	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
+	WORD $0x0f0c04a5 // sshr v5.8b, v5.8b, #4
+	WORD $0x4e053805 // zip1 v5.16b, v0.16b, v5.16b
+	WORD $0x0f08a4a5 // sxtl v5.8h, v5.8b
+	WORD $0x0f10a4a5 // sxtl v5.4s, v5.4h
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	ADD $2, R10
+	WORD $0x7d400169 // ldr h9, [x11]
 	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
 	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
@@ -6001,24 +5862,24 @@ skip14:
 	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
 	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	ADD $2, R10
-	WORD $0x7d40016d // ldr h13, [x11]
-	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
-	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
-	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
-	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
-	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $2, R11
-	WORD $0x3dc00191 // ldr q17, [x12]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0x3dc0018d // ldr q13, [x12]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $16, R12
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x3d400149 // ldr b9, [x10]
+	WORD $0x3d400145 // ldr b5, [x10]
+	WORD $0x0f0c54a0 // shl v0.8b, v5.8b, #4
+	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
+	WORD $0x0f0c04a5 // sshr v5.8b, v5.8b, #4
+	WORD $0x4e053805 // zip1 v5.16b, v0.16b, v5.16b
+	WORD $0x0f08a4a5 // sxtl v5.8h, v5.8b
+	WORD $0x0f10a4a5 // sxtl v5.4s, v5.4h
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	ADD $1, R10
+	WORD $0x3d400169 // ldr b9, [x11]
 	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
 	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
@@ -6026,24 +5887,24 @@ skip15:
 	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
 	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	ADD $1, R10
-	WORD $0x3d40016d // ldr b13, [x11]
-	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
-	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
-	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
-	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
-	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $1, R11
-	WORD $0xfd400191 // ldr d17, [x12]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0xfd40018d // ldr d13, [x12]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $8, R12
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400149 // ldr b9, [x10]
+	WORD $0x3d400145 // ldr b5, [x10]
+	WORD $0x0f0c54a0 // shl v0.8b, v5.8b, #4
+	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
+	WORD $0x0f0c04a5 // sshr v5.8b, v5.8b, #4
+	WORD $0x4e053805 // zip1 v5.16b, v0.16b, v5.16b
+	WORD $0x0f08a4a5 // sxtl v5.8h, v5.8b
+	WORD $0x0f10a4a5 // sxtl v5.4s, v5.4h
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	ADD $1, R10
+	WORD $0x3d400169 // ldr b9, [x11]
 	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
 	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
@@ -6051,29 +5912,16 @@ skip16:
 	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
 	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
 	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	ADD $1, R10
-	WORD $0x3d40016d // ldr b13, [x11]
-	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
-	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
-	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
-	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
-	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $1, R11
-	WORD $0xbd400191 // ldr s17, [x12]
-	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
-	WORD $0x4e2dce25 // fmla v5.4s, v17.4s, v13.4s
+	WORD $0xbd40018d // ldr s13, [x12]
+	WORD $0x4e25cda1 // fmla v1.4s, v13.4s, v5.4s
+	WORD $0x4e29cda3 // fmla v3.4s, v13.4s, v9.4s
 	ADD $4, R12
 
 skip17:
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
 	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e26d4a5 // fadd v5.4s, v5.4s, v6.4s
-	WORD $0x6e25d421 // faddp v1.4s, v1.4s, v5.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x6e23d421 // faddp v1.4s, v1.4s, v3.4s
 	WORD $0x6e21d421 // faddp v1.4s, v1.4s, v1.4s
 	ADD $1, R4, R9
 	CMP R3, R9
@@ -6193,14 +6041,6 @@ touched7:
 	WORD $0x6f00e406 // movi v6.2d, #0x0
 	WORD $0x6f00e407 // movi v7.2d, #0x0
 	WORD $0x6f00e408 // movi v8.2d, #0x0
-	WORD $0x6f00e409 // movi v9.2d, #0x0
-	WORD $0x6f00e40a // movi v10.2d, #0x0
-	WORD $0x6f00e40b // movi v11.2d, #0x0
-	WORD $0x6f00e40c // movi v12.2d, #0x0
-	WORD $0x6f00e40d // movi v13.2d, #0x0
-	WORD $0x6f00e40e // movi v14.2d, #0x0
-	WORD $0x6f00e40f // movi v15.2d, #0x0
-	WORD $0x6f00e410 // movi v16.2d, #0x0
 	ADD $1, R4, R9
 	ADD R21, R6, R10
 	CMP R3, R9
@@ -6233,62 +6073,62 @@ last10:
 	CBZ R8, rest13
 
 turn12:
-	WORD $0xfd400154 // ldr d20, [x10]
-	WORD $0x0f0c5680 // shl v0.8b, v20.8b, #4
+	WORD $0xfd40014c // ldr d12, [x10]
+	WORD $0x0f0c5580 // shl v0.8b, v12.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0694 // sshr v20.8b, v20.8b, #4
-	WORD $0x4e143814 // zip1 v20.16b, v0.16b, v20.16b
-	WORD $0x0f08a692 // sxtl v18.8h, v20.8b
-	WORD $0x4f08a694 // sxtl2 v20.8h, v20.16b
-	WORD $0x0f10a651 // sxtl v17.4s, v18.4h
-	WORD $0x4f10a652 // sxtl2 v18.4s, v18.8h
-	WORD $0x0f10a693 // sxtl v19.4s, v20.4h
-	WORD $0x4f10a694 // sxtl2 v20.4s, v20.8h
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x0f0c058c // sshr v12.8b, v12.8b, #4
+	WORD $0x4e0c380c // zip1 v12.16b, v0.16b, v12.16b
+	WORD $0x0f08a58a // sxtl v10.8h, v12.8b
+	WORD $0x4f08a58c // sxtl2 v12.8h, v12.16b
+	WORD $0x0f10a549 // sxtl v9.4s, v10.4h
+	WORD $0x4f10a54a // sxtl2 v10.4s, v10.8h
+	WORD $0x0f10a58b // sxtl v11.4s, v12.4h
+	WORD $0x4f10a58c // sxtl2 v12.4s, v12.8h
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
 	ADD $8, R10
-	WORD $0xfd400178 // ldr d24, [x11]
-	WORD $0x0f0c5700 // shl v0.8b, v24.8b, #4
+	WORD $0xfd400170 // ldr d16, [x11]
+	WORD $0x0f0c5600 // shl v0.8b, v16.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0718 // sshr v24.8b, v24.8b, #4
-	WORD $0x4e183818 // zip1 v24.16b, v0.16b, v24.16b
-	WORD $0x0f08a716 // sxtl v22.8h, v24.8b
-	WORD $0x4f08a718 // sxtl2 v24.8h, v24.16b
-	WORD $0x0f10a6d5 // sxtl v21.4s, v22.4h
-	WORD $0x4f10a6d6 // sxtl2 v22.4s, v22.8h
-	WORD $0x0f10a717 // sxtl v23.4s, v24.4h
-	WORD $0x4f10a718 // sxtl2 v24.4s, v24.8h
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
-	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
-	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s
-	WORD $0x4e21db18 // scvtf v24.4s, v24.4s
+	WORD $0x0f0c0610 // sshr v16.8b, v16.8b, #4
+	WORD $0x4e103810 // zip1 v16.16b, v0.16b, v16.16b
+	WORD $0x0f08a60e // sxtl v14.8h, v16.8b
+	WORD $0x4f08a610 // sxtl2 v16.8h, v16.16b
+	WORD $0x0f10a5cd // sxtl v13.4s, v14.4h
+	WORD $0x4f10a5ce // sxtl2 v14.4s, v14.8h
+	WORD $0x0f10a60f // sxtl v15.4s, v16.4h
+	WORD $0x4f10a610 // sxtl2 v16.4s, v16.8h
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s
 	ADD $8, R11
-	WORD $0x3dc00199 // ldr q25, [x12]
-	WORD $0x4e31cf21 // fmla v1.4s, v25.4s, v17.4s
-	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
-	WORD $0x3dc001ba // ldr q26, [x13]
-	WORD $0x4e31cf49 // fmla v9.4s, v26.4s, v17.4s
-	WORD $0x4e35cf4d // fmla v13.4s, v26.4s, v21.4s
-	WORD $0x3dc0059b // ldr q27, [x12,#16]
-	WORD $0x4e32cf62 // fmla v2.4s, v27.4s, v18.4s
-	WORD $0x4e36cf66 // fmla v6.4s, v27.4s, v22.4s
-	WORD $0x3dc005bc // ldr q28, [x13,#16]
-	WORD $0x4e32cf8a // fmla v10.4s, v28.4s, v18.4s
-	WORD $0x4e36cf8e // fmla v14.4s, v28.4s, v22.4s
-	WORD $0x3dc00999 // ldr q25, [x12,#32]
-	WORD $0x4e33cf23 // fmla v3.4s, v25.4s, v19.4s
-	WORD $0x4e37cf27 // fmla v7.4s, v25.4s, v23.4s
-	WORD $0x3dc009ba // ldr q26, [x13,#32]
-	WORD $0x4e33cf4b // fmla v11.4s, v26.4s, v19.4s
-	WORD $0x4e37cf4f // fmla v15.4s, v26.4s, v23.4s
-	WORD $0x3dc00d9b // ldr q27, [x12,#48]
-	WORD $0x4e34cf64 // fmla v4.4s, v27.4s, v20.4s
-	WORD $0x4e38cf68 // fmla v8.4s, v27.4s, v24.4s
-	WORD $0x3dc00dbc // ldr q28, [x13,#48]
-	WORD $0x4e34cf8c // fmla v12.4s, v28.4s, v20.4s
-	WORD $0x4e38cf90 // fmla v16.4s, v28.4s, v24.4s
+	WORD $0x3dc00191 // ldr q17, [x12]
+	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
+	WORD $0x4e2dce23 // fmla v3.4s, v17.4s, v13.4s
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4e29ce45 // fmla v5.4s, v18.4s, v9.4s
+	WORD $0x4e2dce47 // fmla v7.4s, v18.4s, v13.4s
+	WORD $0x3dc00593 // ldr q19, [x12,#16]
+	WORD $0x4e2ace62 // fmla v2.4s, v19.4s, v10.4s
+	WORD $0x4e2ece64 // fmla v4.4s, v19.4s, v14.4s
+	WORD $0x3dc005b4 // ldr q20, [x13,#16]
+	WORD $0x4e2ace86 // fmla v6.4s, v20.4s, v10.4s
+	WORD $0x4e2ece88 // fmla v8.4s, v20.4s, v14.4s
+	WORD $0x3dc00991 // ldr q17, [x12,#32]
+	WORD $0x4e2bce21 // fmla v1.4s, v17.4s, v11.4s
+	WORD $0x4e2fce23 // fmla v3.4s, v17.4s, v15.4s
+	WORD $0x3dc009b2 // ldr q18, [x13,#32]
+	WORD $0x4e2bce45 // fmla v5.4s, v18.4s, v11.4s
+	WORD $0x4e2fce47 // fmla v7.4s, v18.4s, v15.4s
+	WORD $0x3dc00d93 // ldr q19, [x12,#48]
+	WORD $0x4e2cce62 // fmla v2.4s, v19.4s, v12.4s
+	WORD $0x4e30ce64 // fmla v4.4s, v19.4s, v16.4s
+	WORD $0x3dc00db4 // ldr q20, [x13,#48]
+	WORD $0x4e2cce86 // fmla v6.4s, v20.4s, v12.4s
+	WORD $0x4e30ce88 // fmla v8.4s, v20.4s, v16.4s
 	ADD $64, R12
 	ADD $64, R13
 	SUBS $1, R8
@@ -6296,161 +6136,153 @@ turn12:
 
 rest13:
 	TBZ $3, R2, skip14
-	WORD $0xbd400152 // ldr s18, [x10]
-	WORD $0x0f0c5640 // shl v0.8b, v18.8b, #4
+	WORD $0xbd40014a // ldr s10, [x10]
+	WORD $0x0f0c5540 // shl v0.8b, v10.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0652 // sshr v18.8b, v18.8b, #4
-	WORD $0x4e123812 // zip1 v18.16b, v0.16b, v18.16b
-	WORD $0x0f08a652 // sxtl v18.8h, v18.8b
-	WORD $0x0f10a651 // sxtl v17.4s, v18.4h
-	WORD $0x4f10a652 // sxtl2 v18.4s, v18.8h
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s
+	WORD $0x0f0c054a // sshr v10.8b, v10.8b, #4
+	WORD $0x4e0a380a // zip1 v10.16b, v0.16b, v10.16b
+	WORD $0x0f08a54a // sxtl v10.8h, v10.8b
+	WORD $0x0f10a549 // sxtl v9.4s, v10.4h
+	WORD $0x4f10a54a // sxtl2 v10.4s, v10.8h
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
 	ADD $4, R10
-	WORD $0xbd400176 // ldr s22, [x11]
-	WORD $0x0f0c56c0 // shl v0.8b, v22.8b, #4
+	WORD $0xbd40016e // ldr s14, [x11]
+	WORD $0x0f0c55c0 // shl v0.8b, v14.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c06d6 // sshr v22.8b, v22.8b, #4
-	WORD $0x4e163816 // zip1 v22.16b, v0.16b, v22.16b
-	WORD $0x0f08a6d6 // sxtl v22.8h, v22.8b
-	WORD $0x0f10a6d5 // sxtl v21.4s, v22.4h
-	WORD $0x4f10a6d6 // sxtl2 v22.4s, v22.8h
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
-	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s
+	WORD $0x0f0c05ce // sshr v14.8b, v14.8b, #4
+	WORD $0x4e0e380e // zip1 v14.16b, v0.16b, v14.16b
+	WORD $0x0f08a5ce // sxtl v14.8h, v14.8b
+	WORD $0x0f10a5cd // sxtl v13.4s, v14.4h
+	WORD $0x4f10a5ce // sxtl2 v14.4s, v14.8h
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
 	ADD $4, R11
-	WORD $0x3dc00199 // ldr q25, [x12]
-	WORD $0x4e31cf21 // fmla v1.4s, v25.4s, v17.4s
-	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
-	WORD $0x3dc001ba // ldr q26, [x13]
-	WORD $0x4e31cf49 // fmla v9.4s, v26.4s, v17.4s
-	WORD $0x4e35cf4d // fmla v13.4s, v26.4s, v21.4s
-	WORD $0x3dc0059b // ldr q27, [x12,#16]
-	WORD $0x4e32cf62 // fmla v2.4s, v27.4s, v18.4s
-	WORD $0x4e36cf66 // fmla v6.4s, v27.4s, v22.4s
-	WORD $0x3dc005bc // ldr q28, [x13,#16]
-	WORD $0x4e32cf8a // fmla v10.4s, v28.4s, v18.4s
-	WORD $0x4e36cf8e // fmla v14.4s, v28.4s, v22.4s
+	WORD $0x3dc00191 // ldr q17, [x12]
+	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
+	WORD $0x4e2dce23 // fmla v3.4s, v17.4s, v13.4s
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4e29ce45 // fmla v5.4s, v18.4s, v9.4s
+	WORD $0x4e2dce47 // fmla v7.4s, v18.4s, v13.4s
+	WORD $0x3dc00593 // ldr q19, [x12,#16]
+	WORD $0x4e2ace62 // fmla v2.4s, v19.4s, v10.4s
+	WORD $0x4e2ece64 // fmla v4.4s, v19.4s, v14.4s
+	WORD $0x3dc005b4 // ldr q20, [x13,#16]
+	WORD $0x4e2ace86 // fmla v6.4s, v20.4s, v10.4s
+	WORD $0x4e2ece88 // fmla v8.4s, v20.4s, v14.4s
 	ADD $32, R12
 	ADD $32, R13
 
 skip14:
 	TBZ $2, R2, skip15
-	WORD $0x7d400151 // ldr h17, [x10]
-	WORD $0x0f0c5620 // shl v0.8b, v17.8b, #4
+	WORD $0x7d400149 // ldr h9, [x10]
+	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0631 // sshr v17.8b, v17.8b, #4
-	WORD $0x4e113811 // zip1 v17.16b, v0.16b, v17.16b
-	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
-	WORD $0x0f10a631 // sxtl v17.4s, v17.4h
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
+	WORD $0x4e093809 // zip1 v9.16b, v0.16b, v9.16b
+	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
+	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	ADD $2, R10
-	WORD $0x7d400175 // ldr h21, [x11]
-	WORD $0x0f0c56a0 // shl v0.8b, v21.8b, #4
+	WORD $0x7d40016d // ldr h13, [x11]
+	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c06b5 // sshr v21.8b, v21.8b, #4
-	WORD $0x4e153815 // zip1 v21.16b, v0.16b, v21.16b
-	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
-	WORD $0x0f10a6b5 // sxtl v21.4s, v21.4h
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
+	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
+	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
+	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $2, R11
-	WORD $0x3dc00199 // ldr q25, [x12]
-	WORD $0x4e31cf21 // fmla v1.4s, v25.4s, v17.4s
-	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
-	WORD $0x3dc001ba // ldr q26, [x13]
-	WORD $0x4e31cf49 // fmla v9.4s, v26.4s, v17.4s
-	WORD $0x4e35cf4d // fmla v13.4s, v26.4s, v21.4s
+	WORD $0x3dc00191 // ldr q17, [x12]
+	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
+	WORD $0x4e2dce23 // fmla v3.4s, v17.4s, v13.4s
+	WORD $0x3dc001b2 // ldr q18, [x13]
+	WORD $0x4e29ce45 // fmla v5.4s, v18.4s, v9.4s
+	WORD $0x4e2dce47 // fmla v7.4s, v18.4s, v13.4s
 	ADD $16, R12
 	ADD $16, R13
 
 skip15:
 	TBZ $1, R2, skip16
-	WORD $0x3d400151 // ldr b17, [x10]
-	WORD $0x0f0c5620 // shl v0.8b, v17.8b, #4
+	WORD $0x3d400149 // ldr b9, [x10]
+	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0631 // sshr v17.8b, v17.8b, #4
-	WORD $0x4e113811 // zip1 v17.16b, v0.16b, v17.16b
-	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
-	WORD $0x0f10a631 // sxtl v17.4s, v17.4h
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
+	WORD $0x4e093809 // zip1 v9.16b, v0.16b, v9.16b
+	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
+	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	ADD $1, R10
-	WORD $0x3d400175 // ldr b21, [x11]
-	WORD $0x0f0c56a0 // shl v0.8b, v21.8b, #4
+	WORD $0x3d40016d // ldr b13, [x11]
+	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c06b5 // sshr v21.8b, v21.8b, #4
-	WORD $0x4e153815 // zip1 v21.16b, v0.16b, v21.16b
-	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
-	WORD $0x0f10a6b5 // sxtl v21.4s, v21.4h
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
+	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
+	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
+	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $1, R11
-	WORD $0xfd400199 // ldr d25, [x12]
-	WORD $0x4e31cf21 // fmla v1.4s, v25.4s, v17.4s
-	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
-	WORD $0xfd4001ba // ldr d26, [x13]
-	WORD $0x4e31cf49 // fmla v9.4s, v26.4s, v17.4s
-	WORD $0x4e35cf4d // fmla v13.4s, v26.4s, v21.4s
+	WORD $0xfd400191 // ldr d17, [x12]
+	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
+	WORD $0x4e2dce23 // fmla v3.4s, v17.4s, v13.4s
+	WORD $0xfd4001b2 // ldr d18, [x13]
+	WORD $0x4e29ce45 // fmla v5.4s, v18.4s, v9.4s
+	WORD $0x4e2dce47 // fmla v7.4s, v18.4s, v13.4s
 	ADD $8, R12
 	ADD $8, R13
 
 skip16:
 	TBZ $0, R2, skip17
-	WORD $0x3d400151 // ldr b17, [x10]
-	WORD $0x0f0c5620 // shl v0.8b, v17.8b, #4
+	WORD $0x3d400149 // ldr b9, [x10]
+	WORD $0x0f0c5520 // shl v0.8b, v9.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c0631 // sshr v17.8b, v17.8b, #4
-	WORD $0x4e113811 // zip1 v17.16b, v0.16b, v17.16b
-	WORD $0x0f08a631 // sxtl v17.8h, v17.8b
-	WORD $0x0f10a631 // sxtl v17.4s, v17.4h
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s
+	WORD $0x0f0c0529 // sshr v9.8b, v9.8b, #4
+	WORD $0x4e093809 // zip1 v9.16b, v0.16b, v9.16b
+	WORD $0x0f08a529 // sxtl v9.8h, v9.8b
+	WORD $0x0f10a529 // sxtl v9.4s, v9.4h
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
 	ADD $1, R10
-	WORD $0x3d400175 // ldr b21, [x11]
-	WORD $0x0f0c56a0 // shl v0.8b, v21.8b, #4
+	WORD $0x3d40016d // ldr b13, [x11]
+	WORD $0x0f0c55a0 // shl v0.8b, v13.8b, #4
 	WORD $0x0f0c0400 // sshr v0.8b, v0.8b, #4
-	WORD $0x0f0c06b5 // sshr v21.8b, v21.8b, #4
-	WORD $0x4e153815 // zip1 v21.16b, v0.16b, v21.16b
-	WORD $0x0f08a6b5 // sxtl v21.8h, v21.8b
-	WORD $0x0f10a6b5 // sxtl v21.4s, v21.4h
-	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s
+	WORD $0x0f0c05ad // sshr v13.8b, v13.8b, #4
+	WORD $0x4e0d380d // zip1 v13.16b, v0.16b, v13.16b
+	WORD $0x0f08a5ad // sxtl v13.8h, v13.8b
+	WORD $0x0f10a5ad // sxtl v13.4s, v13.4h
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
 	ADD $1, R11
-	WORD $0xbd400199 // ldr s25, [x12]
-	WORD $0x4e31cf21 // fmla v1.4s, v25.4s, v17.4s
-	WORD $0x4e35cf25 // fmla v5.4s, v25.4s, v21.4s
-	WORD $0xbd4001ba // ldr s26, [x13]
-	WORD $0x4e31cf49 // fmla v9.4s, v26.4s, v17.4s
-	WORD $0x4e35cf4d // fmla v13.4s, v26.4s, v21.4s
+	WORD $0xbd400191 // ldr s17, [x12]
+	WORD $0x4e29ce21 // fmla v1.4s, v17.4s, v9.4s
+	WORD $0x4e2dce23 // fmla v3.4s, v17.4s, v13.4s
+	WORD $0xbd4001b2 // ldr s18, [x13]
+	WORD $0x4e29ce45 // fmla v5.4s, v18.4s, v9.4s
+	WORD $0x4e2dce47 // fmla v7.4s, v18.4s, v13.4s
 	ADD $4, R12
 	ADD $4, R13
 
 skip17:
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e24d442 // fadd v2.4s, v2.4s, v4.4s
 	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
-	WORD $0x4e26d4a5 // fadd v5.4s, v5.4s, v6.4s
-	WORD $0x6e25d421 // faddp v1.4s, v1.4s, v5.4s
+	WORD $0x4e24d463 // fadd v3.4s, v3.4s, v4.4s
+	WORD $0x6e23d421 // faddp v1.4s, v1.4s, v3.4s
 	WORD $0x6e21d421 // faddp v1.4s, v1.4s, v1.4s
-	WORD $0x4e2bd529 // fadd v9.4s, v9.4s, v11.4s
-	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
-	WORD $0x4e2ad529 // fadd v9.4s, v9.4s, v10.4s
-	WORD $0x4e2fd5ad // fadd v13.4s, v13.4s, v15.4s
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
-	WORD $0x4e2ed5ad // fadd v13.4s, v13.4s, v14.4s
-	WORD $0x6e2dd529 // faddp v9.4s, v9.4s, v13.4s
-	WORD $0x6e29d529 // faddp v9.4s, v9.4s, v9.4s
+	WORD $0x4e26d4a5 // fadd v5.4s, v5.4s, v6.4s
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s
+	WORD $0x6e27d4a5 // faddp v5.4s, v5.4s, v7.4s
+	WORD $0x6e25d4a5 // faddp v5.4s, v5.4s, v5.4s
 	ADD $1, R4, R9
 	CMP R3, R9
 	BEQ one18
 	MOVD R0, R9
 	WORD $0xfd000121 // str d1, [x9]
 	ADD R1, R9
-	WORD $0xfd000129 // str d9, [x9]
+	WORD $0xfd000125 // str d5, [x9]
 	JMP stored19
 
 one18:
 	MOVD R0, R9
 	WORD $0xbd000121 // str s1, [x9]
 	ADD R1, R9
-	WORD $0xbd000129 // str s9, [x9]
+	WORD $0xbd000125 // str s5, [x9]
 
 stored19:
 	ADD $8, R0

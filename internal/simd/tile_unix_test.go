@@ -145,6 +145,31 @@ func TestAccumulateAtEveryLevel(t *testing.T) {
 	})
 }
 
+// A row's bits do not depend on the rows that are computed with it.
+func TestRowsAreIndependentAtEveryLevel(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(23, 24))
+		for e := F32; e < NumElems; e++ {
+			for range 30 {
+				c := randomTile(t, rng, e)
+				o := append([]float32(nil), c.q...)
+				weights := append([]float32(nil), c.s...)
+				Scores(e)(c.s, c.stride, c.q, c.rows, c.dim, c.tile, Ahead{})
+				Accumulate(e)(o, c.rows, c.dim, weights, c.stride, c.alpha, c.tile, Ahead{})
+				s := make([]float32, c.keys)
+				for r := range c.rows {
+					q := c.q[r*c.dim:][:c.dim]
+					Scores(e)(s, c.keys, q, 1, c.dim, c.tile, Ahead{})
+					sameBits(t, fmt.Sprintf("%v: scores of row %d", c, r), c.s[r*c.stride:][:c.keys], s)
+					alone := append([]float32(nil), q...)
+					Accumulate(e)(alone, 1, c.dim, weights[r*c.stride:], c.stride, c.alpha[r:], c.tile, Ahead{})
+					sameBits(t, fmt.Sprintf("%v: sums of row %d", c, r), o[r*c.dim:][:c.dim], alone)
+				}
+			}
+		}
+	})
+}
+
 func (c *tileCase) checkSums(t *testing.T, before []float32) {
 	t.Helper()
 	n := c.rows * c.dim

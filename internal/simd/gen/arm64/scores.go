@@ -35,9 +35,10 @@ type scores struct {
 // Two keys make a block.
 const blockKeys = 2
 
-// chains are how many sums a row and a key have side by side: with 8 or more sums
-// a kernel waits less for its multiply-adds than for their operands.
-var chains = map[int]int{1: 4, 2: 4, 4: 2}
+// chains are how many sums a row and a key have side by side, so that multiply-adds
+// wait less for each other. All kernels have as many: a row's bits then do not
+// depend on the rows beside it.
+const chains = 2
 
 func newScores(f *file, e elem, rows int) *scores {
 	name := fmt.Sprintf("scores%sx%dNEON", e.name, rows)
@@ -91,7 +92,7 @@ func (g *scores) emit() {
 func (g *scores) vectors(scratch reg) {
 	g.load = g.loader(g.e, scratch)
 	for range g.rows {
-		g.acc = append(g.acc, [2][]vec{g.vecs(chains[g.rows]), g.vecs(chains[g.rows])})
+		g.acc = append(g.acc, [2][]vec{g.vecs(chains), g.vecs(chains)})
 	}
 	g.x = [blockKeys][]vec{g.vecs(vectors(mostAt)), g.vecs(vectors(mostAt))}
 	g.y = g.vecs(4)
