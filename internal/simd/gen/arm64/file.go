@@ -170,9 +170,9 @@ func (f *function) broadcast(bits uint32, v vec, scratch reg) {
 	f.v(dupW(v, scratch))
 }
 
-// repeat writes n/step turns of body, n being `by` elements in a register: as a
-// loop of the largest step, a power of two, and then each smaller power that is
-// in what is left.
+// repeat writes a walk over as many elements as n holds: a loop whose body takes
+// step of them, a power of two, and then a body for each smaller power that is in
+// what is left. n stays; counter is used up.
 func (f *function) repeat(n reg, step int, counter reg, body func(step int)) {
 	again, rest := f.label("turn"), f.label("rest")
 	f.op("LSR", log2(step), n, counter)
