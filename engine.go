@@ -260,7 +260,8 @@ func (s *Step) NewStates() *attn.States {
 // When ctx is done first, Decode returns its cause within one tile of work, and
 // out's contents are undefined. It wraps [attn.ErrShape] where buffers, view and
 // step do not fit each other, in particular where a sequence's length has changed
-// since the step was planned.
+// since the step was planned; and [kv.ErrStale] where a sequence has changed, or the
+// cache was closed, since the view was made.
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
 	if s == nil || out == nil {
 		return fmt.Errorf("%w: the step is nil: %t, the output: %t; want neither", attn.ErrShape, s == nil, out == nil)

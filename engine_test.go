@@ -210,3 +210,31 @@ func TestWithSinksSharesThePlan(t *testing.T) {
 		t.Errorf("one sink for two heads: %v, want %v", err, attn.ErrShape)
 	}
 }
+
+// TestStaleViewIsNotDecoded: the page that a truncated, or freed, sequence gave back
+// belongs to another now, whose numbers the old view would read.
+func TestStaleViewIsNotDecoded(t *testing.T) {
+	for name, change := range map[string]func(*kv.Cache, *kv.Sequence) error{
+		"truncated": func(_ *kv.Cache, s *kv.Sequence) error { return s.Truncate(2) },
+		"freed":     func(_ *kv.Cache, s *kv.Sequence) error { return s.Free() },
+		"closed":    func(c *kv.Cache, _ *kv.Sequence) error { return c.Close() },
+	} {
+		eng, cache, seq, step := opened(t)
+		old, other := view(t, cache, seq), cache.NewSequence()
+		if err := change(cache, seq); err != nil {
+			t.Fatal(err)
+		}
+		if name != "closed" {
+			if err := other.Append(make([]float32, 2), []float32{7, 7}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := make([]float32, 4)
+		if err := eng.Decode(t.Context(), step, q, old, step.NewOutput()); !errors.Is(err, kv.ErrStale) {
+			t.Errorf("%s: Decode returns %v, want ErrStale", name, err)
+		}
+		if err := eng.DecodeStates(t.Context(), step, q, old, step.NewStates()); !errors.Is(err, kv.ErrStale) {
+			t.Errorf("%s: DecodeStates returns %v, want ErrStale", name, err)
+		}
+	}
+}

@@ -23,7 +23,8 @@ var (
 	// can use; the text says what is missing.
 	ErrNoGPU = nv.ErrNoGPU
 	// ErrStale is wrapped by the errors of steps and graphs whose plan does not fit
-	// what they are to run on.
+	// what they are to run on. It is not that of package kv, which a view wraps whose
+	// sequences have changed since it was made.
 	ErrStale = icuda.ErrStale
 )
 

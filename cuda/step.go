@@ -35,7 +35,10 @@ type Layer struct {
 }
 
 // Step is a decode step whose plan, page tables and scratch lie on the GPU. One
-// launch of it runs after the other, in one stream.
+// launch of it runs after the other, in one stream. A launch reads the pages that
+// [GPU.NewStep] or the last [Step.Follow] brought, as long as the caller wants: a
+// sequence may grow within them meanwhile, and nothing asks whether it has given some
+// back. After Truncate, Forget or Free, follow with a new view before the next launch.
 type Step struct {
 	gpu  *GPU
 	step *icuda.Step
@@ -104,8 +107,9 @@ func (s *Step) launch(layer Layer, stream *nv.Stream) error {
 }
 
 // Follow brings the sequences' lengths and page tables to a step of some Capacity,
-// in stream order. What it has no room for is an error that wraps [ErrStale], and
-// nothing has changed then.
+// in stream order. What it has no room for is an error that wraps [ErrStale], a view
+// whose sequences have changed since one that wraps [kv.ErrStale], and nothing has
+// changed then.
 func (s *Step) Follow(view *kv.View, stream Stream) error {
 	if err := view.Validate(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package kv
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
 )
@@ -15,12 +16,12 @@ type Cache struct {
 	store Store
 
 	mu     sync.Mutex
-	refs   []int32 // a used page's sequences; a free page's link to the next, as linkTo
-	free   int     // first free page below fresh, or none
-	fresh  int     // pages from here on have never been used
-	used   int     // pages that some sequence holds
-	shared int     // pages that several sequences hold
-	closed bool
+	refs   []int32     // a used page's sequences; a free page's link to the next, as linkTo
+	free   int         // first free page below fresh, or none
+	fresh  int         // pages from here on have never been used
+	used   int         // pages that some sequence holds
+	shared int         // pages that several sequences hold
+	closed atomic.Bool // set under the lock; views look without
 
 	writing sync.RWMutex // held for reading while pages are written, so that Close waits
 }
@@ -77,14 +78,15 @@ func (c *Cache) Config() Config {
 
 // open reports whether the cache can be used. The caller holds the lock.
 func (c *Cache) open() error {
-	if c.closed || c.store == nil {
+	if c.closed.Load() || c.store == nil {
 		return fmt.Errorf("%w: the cache is closed, or was never made", ErrFreed)
 	}
 	return nil
 }
 
 // Close gives the pages back, when appends under way are done. Sequences of the
-// cache return [ErrFreed] from then on. A view that is still around may be read, but what it reads is undefined.
+// cache return [ErrFreed] from then on, and its views are stale ([ErrStale]): their
+// memory may still be read, but what it reads is undefined.
 func (c *Cache) Close() error {
 	if c == nil {
 		return errNilCache
@@ -102,7 +104,7 @@ func (c *Cache) shut() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.open()
-	c.closed = true
+	c.closed.Store(true)
 	return err
 }
 
@@ -135,7 +137,7 @@ func (c *Cache) Stats() Stats {
 func (c *Cache) NewSequence() *Sequence { return &Sequence{cache: c} }
 
 // View is what a kernel needs to read the sequences, in this order. It is valid
-// until one of them changes. It wraps [ErrFreed], or [attn.ErrShape] when a
+// until one of them changes ([View]). It wraps [ErrFreed], or [attn.ErrShape] when a
 // sequence is nil or another cache's.
 func (c *Cache) View(seqs ...*Sequence) (View, error) {
 	if c == nil {

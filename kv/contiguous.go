@@ -14,7 +14,7 @@ type Tensor struct {
 	Scales Scales
 }
 
-// maxEmpty is how many sequences may take up page tables, some 40 bytes each, when
+// maxEmpty is how many sequences may take up page tables, some 50 bytes each, when
 // nothing the caller has is in proportion to them: neither elements nor lengths.
 const maxEmpty = 1 << 20
 

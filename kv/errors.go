@@ -14,6 +14,9 @@ var (
 	ErrNoPages = errors.New("out of pages")
 	// ErrFreed: the sequence has been freed, or the cache closed.
 	ErrFreed = errors.New("already freed")
+	// ErrStale: a sequence of the view has changed since the view was made, or the
+	// cache has been closed.
+	ErrStale = errors.New("the view is stale")
 	// ErrNotFinite: a NaN or an infinity that the element type cannot store.
 	ErrNotFinite = errors.New("not finite")
 )

@@ -22,6 +22,9 @@ func (s *Sequence) Forget(n int) (forgotten int, err error) {
 	}
 	size := s.cache.cfg.PageSize
 	gone := n / size
+	if gone > 0 {
+		s.version.raise(byForget)
+	}
 	s.release(s.pages[:gone])
 	s.pages, s.n = s.pages[gone:], s.n-gone*size
 	return gone * size, nil

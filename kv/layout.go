@@ -40,14 +40,22 @@ type Plane struct {
 
 // Table is one sequence's page table: position p lies in slot p mod PageSize of
 // page Pages[p / PageSize]. Entries that Len does not need are never read.
+//
+// One that [Cache.View] made knows its sequence, and [View.Validate] refuses it once
+// that has changed. One that is written by hand, or of [Contiguous], has none.
 type Table struct {
 	Pages []PageID
 	Len   int // keys
+
+	of      *Sequence
+	version uint64 // of the sequence, when the table was made
 }
 
 // View is all that a kernel needs to know of the cached keys and values of a
 // decode step's sequences. It borrows the cache's memory: it is valid until one of
-// its sequences changes; others may change meanwhile.
+// its sequences changes, by Append, Truncate, Forget or Free, or its cache is closed:
+// from then on [View.Validate], and so every decode, wraps [ErrStale]. Others may
+// change meanwhile.
 type View struct {
 	K, V       Plane
 	NumKVHeads int

@@ -16,6 +16,8 @@ type Sequence struct {
 	pages []PageID
 	n     int // tokens
 	freed bool
+
+	version version
 }
 
 // Len is the number of tokens.
@@ -75,6 +77,9 @@ func (s *Sequence) append(n int, write func(page PageID, slot, first, count int)
 	if err := s.fill(pages, replaced, n, write); err != nil {
 		s.release(pages[s.kept(replaced):])
 		return err
+	}
+	if n > 0 {
+		s.version.raise(byAppend)
 	}
 	if replaced != none {
 		s.release(s.pages[replaced:][:1])
@@ -172,6 +177,9 @@ func (s *Sequence) Truncate(n int) error {
 	if n < 0 || n > s.n {
 		return fmt.Errorf("%w: truncating a sequence of %d tokens to %d", attn.ErrShape, s.n, n)
 	}
+	if n < s.n {
+		s.version.raise(byTruncate)
+	}
 	need := pagesFor(n, s.cache.cfg.PageSize)
 	s.release(s.pages[need:])
 	s.pages, s.n = s.pages[:need], n
@@ -185,6 +193,7 @@ func (s *Sequence) Free() error {
 		return err
 	}
 	defer s.mu.Unlock()
+	s.version.raise(byFree)
 	s.release(s.pages)
 	s.pages, s.n, s.freed = nil, 0, true
 	return nil
@@ -211,7 +220,9 @@ func (s *Sequence) table(c *Cache) (Table, error) {
 
 // clipped is the page table without room behind, where appends write. The caller
 // holds the lock.
-func (s *Sequence) clipped() Table { return Table{Pages: slices.Clip(s.pages), Len: s.n} }
+func (s *Sequence) clipped() Table {
+	return Table{Pages: slices.Clip(s.pages), Len: s.n, of: s, version: s.version.Load()}
+}
 
 // enter locks the sequence if it can be used; the caller unlocks it then.
 func (s *Sequence) enter() error {

@@ -84,8 +84,10 @@ func elements(n int, t DType) int {
 }
 
 // Validate reports the first thing that would make a kernel read outside the
-// view's memory. Page-table entries that no key needs are not looked at. It
-// wraps [attn.ErrShape], [ErrPage] or [ErrCapacity].
+// view's memory, or other keys than the view was made of. Page-table entries that
+// no key needs are not looked at. It wraps [ErrStale], [attn.ErrShape], [ErrPage] or
+// [ErrCapacity]. A sequence that changes while a decode reads it is for the caller
+// to prevent.
 func (v *View) Validate() error {
 	if v == nil {
 		return fmt.Errorf("%w: the view is nil", attn.ErrShape)
@@ -96,6 +98,9 @@ func (v *View) Validate() error {
 	}
 	last := PageID(-1)
 	for i := range v.Seqs {
+		if err := v.Seqs[i].fresh(i); err != nil {
+			return err
+		}
 		highest, err := v.Seqs[i].highest(i, v.PageSize, v.NumPages)
 		if err != nil {
 			return err
