@@ -48,7 +48,7 @@ type worker struct {
 	l        []float32 // [rows]
 	alpha    []float32 // [rows]
 	o        []float32 // [rows, ValueDim] numerators, in units
-	unit     float32   // see lift and lower
+	unit     []float32 // [rows] see lift and lower
 	tiles    [2]tile   // this tile, and the next
 	next     []int     // [TileKeys] see following
 	visible  tile      // keys of this tile that a mask leaves
@@ -66,6 +66,7 @@ func (w *worker) reserve(rows, splits int) {
 	w.l = resize(w.l, rows)
 	w.alpha = resize(w.alpha, rows)
 	w.o = resize(w.o, rows*shape.ValueDim)
+	w.unit = resize(w.unit, rows)
 	w.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
 	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
 	w.next = resize(w.next, simd.TileKeys)
@@ -121,27 +122,31 @@ func (w *worker) sees(i int) (lo, hi int) {
 
 func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
 
-// chunk computes the states of the keys [lo, hi), at most chunkKeys. A sum that
-// overflows, which only values above 8e34 or so can bring about, is taken again
+// chunk computes the states of the keys [lo, hi), at most chunkKeys. Where a sum
+// overflows, which only values above 8e34 or so can bring about, it is taken again
 // in a smaller unit.
 func (w *worker) chunk(lo, hi int) bool {
 	w.outermost(lo, hi)
 	if !w.sum(lo, hi, w.firstUnit()) {
 		return false
 	}
-	if w.overflowed() && !w.sum(lo, hi, lower) {
-		return false
+	if overflowed := w.states(); overflowed {
+		if !w.sum(lo, hi, lower) {
+			return false
+		}
+		w.mend()
 	}
-	w.endChunk()
+	if w.finished++; w.finished == chunksPerMerge {
+		w.fold()
+	}
 	return true
 }
 
 // sum takes the keys [lo, hi) into m, l and o, which begins in a unit.
 func (w *worker) sum(lo, hi int, unit float32) bool {
 	for r := range w.rows {
-		w.m[r], w.l[r] = float32(negInf), 0
+		w.m[r], w.l[r], w.unit[r] = float32(negInf), 0, unit
 	}
-	w.unit = unit
 	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
 	for lo < hi {
 		if w.job.cancelled() {
@@ -156,23 +161,51 @@ func (w *worker) sum(lo, hi int, unit float32) bool {
 	return true
 }
 
-// endChunk turns the running sums into states, dividing once.
-func (w *worker) endChunk() {
+// states turns the running sums into a chunk's states, dividing once. It reports
+// averages that are not finite though their weights are.
+func (w *worker) states() (overflowed bool) {
 	dim := w.chunks.dim
 	for r := range w.rows {
 		i := w.finished*w.rows + r
+		l := w.l[r]
 		w.chunks.m[i] = float64(w.m[r]) + w.score.shift(r, w.position(r))
-		w.chunks.l[i] = float64(w.l[r])
-		if w.l[r] == 0 {
+		w.chunks.l[i] = float64(l)
+		if l == 0 {
 			continue // no key: an empty state's o is never read
 		}
 		o := w.chunks.o[i*dim:][:dim]
-		divide(o, w.o[r*dim:][:dim], w.l[r])
-		w.scaleAverage(o)
+		divide(o, w.o[r*dim:][:dim], l)
+		if x := w.toValues(r); x != 1 {
+			multiply(o, x)
+		}
+		overflowed = overflowed || finite(l) && !allFinite(o)
 	}
-	if w.finished++; w.finished == chunksPerMerge {
-		w.fold()
+	return overflowed
+}
+
+// mend takes the averages that are not finite from the running sums, which began
+// in another unit. Values that are not finite themselves change nothing there.
+func (w *worker) mend() {
+	dim := w.chunks.dim
+	for r := range w.rows {
+		o := w.chunks.o[(w.finished*w.rows+r)*dim:][:dim]
+		for d, x := range o {
+			if w.l[r] != 0 && !finite(x) {
+				o[d] = w.o[r*dim+d] / w.l[r] * w.toValues(r)
+			}
+		}
 	}
+}
+
+func finite(x float32) bool { return x-x == 0 }
+
+func allFinite(o []float32) bool {
+	for _, x := range o {
+		if !finite(x) {
+			return false
+		}
+	}
+	return true
 }
 
 // divide is o = a / l: a division, not a reciprocal, by which an average of ones

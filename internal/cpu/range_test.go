@@ -80,41 +80,63 @@ func TestSumOfHugeValuesDoesNotOverflow(t *testing.T) {
 // scales of tokens.
 func TestSumOfHugeScaledValuesDoesNotOverflow(t *testing.T) {
 	const n, dim = 5000, 16
-	shape := attn.Shape{NumHeads: 2, NumKVHeads: 1, KeyDim: dim, ValueDim: dim}
-	for _, dtype := range []kv.DType{kv.I8, kv.F8E4M3} {
-		cache, err := kv.New(kv.Config{NumKVHeads: 1, KeyDim: dim, ValueDim: dim, PageSize: 100, NumPages: 50, KeyType: kv.F32, ValueType: dtype})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cache.Close()
-		seq := cache.NewSequence()
-		k, v := make([]float32, n*dim), make([]float32, n*dim)
-		for i := range v {
-			k[i] = float32(i%7) / 7
-			v[i] = []float32{3e38, 2e38, 1e-30}[(i/dim/3000+i)%3]
-		}
-		if err := seq.Append(k, v); err != nil {
-			t.Fatal(err)
-		}
-		view, err := cache.View(seq)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := plan.New(plan.Config{NumKVHeads: 1, GroupSize: 2, Width: 1, NumSplits: 1, Seqs: []plan.Seq{{Len: n, NumQueries: 1}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &backend.Launch{Shape: shape, Options: &attn.Options{}, Plan: p, KV: view, Q: k[:2*dim], Out: make([]float32, 2*dim), LSE: make([]float32, 2)}
-		if err := l.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		b := cpu.New(cpu.Options{Threads: 1})
-		defer b.Close()
-		if err := b.Decode(context.Background(), l); err != nil {
-			t.Fatal(err)
-		}
-		compare(t, l)
+	v := make([]float32, n*dim)
+	for i := range v {
+		v[i] = []float32{3e38, 2e38, 1e-30}[(i/dim/3000+i)%3]
 	}
+	for _, dtype := range []kv.DType{kv.I8, kv.F8E4M3} {
+		decodeTokens(t, dtype, n, 1, attn.Options{}, v)
+	}
+}
+
+// decodeTokens decodes some queries over n keys and values v [n, 16], which are
+// stored as a type with a scale a token, and judges them.
+func decodeTokens(t *testing.T, dtype kv.DType, n, queries int, opt attn.Options, v []float32) {
+	t.Helper()
+	const dim = 16
+	shape := attn.Shape{NumHeads: 2, NumKVHeads: 1, KeyDim: dim, ValueDim: dim}
+	cache, err := kv.New(kv.Config{NumKVHeads: 1, KeyDim: dim, ValueDim: dim, PageSize: 100, NumPages: 50, KeyType: kv.F32, ValueType: dtype})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	seq := cache.NewSequence()
+	k := make([]float32, n*dim)
+	for i := range k {
+		k[i] = float32(i%7) / 7
+	}
+	if err := seq.Append(k, v); err != nil {
+		t.Fatal(err)
+	}
+	view, err := cache.View(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(plan.Config{
+		NumKVHeads: 1, GroupSize: 2, Width: 1, NumSplits: 1, Causal: opt.Causal, Window: opt.Window, QueryTile: 16,
+		Seqs: []plan.Seq{{Len: n, NumQueries: queries}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 2 * queries
+	q := make([]float32, rows*dim)
+	for i := range q {
+		q[i] = float32(i%5) / 5
+	}
+	l := &backend.Launch{
+		Shape: shape, Options: &opt, Plan: p, KV: view, Q: q,
+		Out: make([]float32, rows*dim), LSE: make([]float32, rows),
+	}
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	b := cpu.New(cpu.Options{Threads: 1})
+	defer b.Close()
+	if err := b.Decode(context.Background(), l); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, l)
 }
 
 // TestInfiniteValuesStayInfinite: taking a chunk again does not lose what was
@@ -193,5 +215,79 @@ func TestScaleMeetsQueryInFloat64(t *testing.T) {
 			}
 		}
 		t.Run(fmt.Sprint(scale), func(t *testing.T) { judge(t, c) })
+	}
+}
+
+// TestHugeValuesHarmNoOtherRow: what makes one row's sums overflow, or is not
+// finite itself, leaves rows that do not see it their digits, however small.
+func TestHugeValuesHarmNoOtherRow(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for name, values := range map[string][]float32{
+		"huge": {3e38, 3e38, 1e-40}, "infinite": {inf, 1, 1.23e-38}, "NaN": {float32(math.NaN()), 1, 1.23e-38},
+	} {
+		mask := attn.Mask{Seqs: 1, Queries: 2, Keys: 3, Visible: []uint8{1, 1, 0, 0, 0, 1}}
+		c := backendtest.Case{
+			Shape: attn.Shape{NumHeads: 2, NumKVHeads: 1, KeyDim: 16, ValueDim: 16}, Lens: []int{3}, Queries: []int{2},
+			Options: attn.Options{Mask: &mask}, Value: constant(values),
+		}
+		t.Run(name, func(t *testing.T) { judge(t, c) })
+	}
+	c := backendtest.Case{
+		Shape: attn.Shape{NumHeads: 2, NumKVHeads: 1, KeyDim: 16, ValueDim: 16}, Lens: []int{4}, Queries: []int{4},
+		Options: attn.Options{Causal: true}, Value: constant([]float32{1e-40, 2e-40, 3e38, 3e38}),
+	}
+	t.Run("causal", func(t *testing.T) { judge(t, c) })
+	t.Run("one dimension", func(t *testing.T) {
+		c := c
+		c.Queries = []int{1}
+		c.Value = func(dst []float32, _, _, _ int) {
+			for i := range dst {
+				dst[i] = []float32{3e38, 0}[min(i, 1)]
+			}
+		}
+		judge(t, c)
+	})
+}
+
+// constant are values of equal elements.
+func constant(values []float32) func(dst []float32, seq, head, pos int) {
+	return func(dst []float32, _, _, pos int) {
+		for i := range dst {
+			dst[i] = values[pos]
+		}
+	}
+}
+
+// TestLargeScalesHarmNoOtherRow: a row whose keys all have tiny scales keeps its
+// digits when another row of the tile sees a large one.
+func TestLargeScalesHarmNoOtherRow(t *testing.T) {
+	const n, dim = 60, 16
+	for _, dtype := range []kv.DType{kv.F8E5M2, kv.F8E4M3, kv.I8} {
+		for _, tiny := range []float32{1e-36, 1e-37, 1e-38} {
+			v := make([]float32, n*dim)
+			for i := range v {
+				v[i] = tiny * float32(1+i%5)
+			}
+			for i := range dim {
+				v[(n-1)*dim+i] = 1
+			}
+			decodeTokens(t, dtype, n, n, attn.Options{Causal: true}, v)
+		}
+	}
+}
+
+// TestRowsOfATileHaveUnitsOfTheirOwn: a window lets the older of two queries see a
+// large scale that the newer one does not, and then they go on together.
+func TestRowsOfATileHaveUnitsOfTheirOwn(t *testing.T) {
+	const n, dim = 300, 16 // tiles from 149 on: the second is seen whole by both
+	for _, later := range []float32{1e-37, 1} {
+		v := make([]float32, n*dim)
+		for i := range v {
+			v[i] = 1e-37 * float32(1+i%5)
+		}
+		for i := range dim {
+			v[149*dim+i], v[230*dim+i] = 1, later
+		}
+		decodeTokens(t, kv.F8E4M3, n, 2, attn.Options{Causal: true, Window: 150}, v)
 	}
 }

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -36,47 +38,39 @@ func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 	}
 }
 
-// scaleWeights multiplies the weights of keys with the scales of their values, if
-// they have any, and with unit.
-func scaleWeights(p []float32, rows, keys int, scales []float32, unit float32) {
-	if len(scales) == 0 && unit != 1 { // a weight that was not −0 does not become so
-		for r := range rows {
-			multiply(p[r*simd.TileKeys:][:keys], unit)
+// scaleWeights multiplies the weights of rows [first, first + rows) with the scales
+// of their keys' values, if those have any, and with the rows' units.
+func (w *worker) scaleWeights(p []float32, first, rows, keys int, scales []float32) {
+	for r := 0; r < rows; {
+		unit, end := w.unit[first+r], r+1
+		for end < rows && w.unit[first+end] == unit {
+			end++
 		}
-		return
+		p := p[r*simd.TileKeys:]
+		switch {
+		case len(scales) > 0:
+			simd.ScaleWeights(p, simd.TileKeys, end-r, scales, unit)
+		case unit != 1: // a weight that was not −0 does not become so
+			for i := range end - r {
+				multiply(p[i*simd.TileKeys:][:keys], unit)
+			}
+		}
+		r = end
 	}
-	simd.ScaleWeights(p, simd.TileKeys, rows, scales, unit)
 }
 
 // A weight times a tiny scale would lose its digits among the subnormals. So sums
-// of a chunk begin in a unit that lifts them, and come down once a scale is large
-// enough for what is lost beside it not to matter.
+// of a chunk begin in a unit that lifts them, and a row's come down once it sees a
+// scale large enough for what is lost beside it not to matter.
 const (
 	lift      = 0x1p96
 	liftBelow = 0x1p-32 // lifted, codes times scales are below 2⁸⁰, so a sum does not overflow
 
-	// lower is the unit of a chunk whose sum has overflowed: its weights sum to at
+	// lower is the unit of sums that have overflowed: a chunk's weights sum to at
 	// most chunkKeys = 2¹², so in units of 2¹³ no sum of finite values does, rounded
 	// up as it may be. What is lost among the subnormals is nothing beside such values.
 	lower = 0x1p-13
 )
-
-// overflowed reports a sum that is not finite though its weights are. Values that
-// are not finite bring that about, too: then a smaller unit changes nothing.
-func (w *worker) overflowed() bool {
-	dim := w.chunks.dim
-	for r := range w.rows {
-		if w.l[r] == 0 || w.l[r]-w.l[r] != 0 {
-			continue // no key, or NaN
-		}
-		for _, x := range w.o[r*dim:][:dim] {
-			if x-x != 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // firstUnit is the unit in which a chunk's sums begin.
 func (w *worker) firstUnit() float32 {
@@ -86,26 +80,26 @@ func (w *worker) firstUnit() float32 {
 	return 1
 }
 
-// comeDown ends the lift if a scale of the tile's values wants it.
-func (w *worker) comeDown(scales []float32) {
-	if w.unit != lift {
+// comeDown ends the lift of rows [first, first + rows) if a scale of the values
+// that they see wants it.
+func (w *worker) comeDown(first, rows int, scales []float32) {
+	if len(scales) == 0 || !slices.Contains(w.unit[first:first+rows], lift) || !slices.ContainsFunc(scales, endsLift) {
 		return
 	}
-	for _, x := range scales {
-		if x >= liftBelow || x <= -liftBelow {
-			w.unit = 1
-			multiply(w.o[:w.rows*w.chunks.dim], 1/float32(lift))
-			return
+	dim := w.chunks.dim
+	for r := first; r < first+rows; r++ {
+		if w.unit[r] == lift {
+			w.unit[r] = 1
+			multiply(w.o[r*dim:][:dim], 1/float32(lift))
 		}
 	}
 }
 
-// scaleAverage takes a chunk's average to values.
-func (w *worker) scaleAverage(o []float32) {
-	x := w.job.launch.KV.V.Scales.Shared(w.item.Head, 0, len(o)) / w.unit
-	if x != 1 {
-		multiply(o, x)
-	}
+func endsLift(scale float32) bool { return scale >= liftBelow || scale <= -liftBelow }
+
+// toValues is what takes row r's averages to values.
+func (w *worker) toValues(r int) float32 {
+	return w.job.launch.KV.V.Scales.Shared(w.item.Head, 0, w.chunks.dim) / w.unit[r]
 }
 
 // multiply is o = o·x.

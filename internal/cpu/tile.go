@@ -6,7 +6,6 @@ import "github.com/flashdec/flashdec/internal/simd"
 // Queries that see the same of them are neighbours, and go together.
 func (w *worker) tile(lo, hi int) {
 	w.fetch = true
-	w.comeDown(w.tiles[0].vScale)
 	group := w.group()
 	n := w.rows / group
 	for i := 0; i < n; {
@@ -100,7 +99,8 @@ func (w *worker) attend(first, rows int, t tile) {
 	}
 	alpha := w.alpha[:rows]
 	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), w.m[first:], w.l[first:], alpha)
-	scaleWeights(s, rows, len(t.k), t.vScale, w.unit)
+	w.comeDown(first, rows, t.vScale)
+	w.scaleWeights(s, first, rows, len(t.k), t.vScale)
 	o := w.o[first*shape.ValueDim:]
 	if hidden { // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(w.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, nextK)
