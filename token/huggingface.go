@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -178,15 +177,18 @@ func byID(ids map[string]int64) ([]string, error) {
 	if len(ids) == 0 || len(ids) > maxTokens {
 		return nil, fmt.Errorf("%w: %d tokens, want 1 to %d", ErrVocabulary, len(ids), maxTokens)
 	}
-	largest := slices.Max(slices.Collect(maps.Values(ids)))
+	largest := int64(-1)
+	for name, id := range ids {
+		if id < 0 {
+			return nil, fmt.Errorf("%w: the token %q has the id %d", ErrVocabulary, name, id)
+		}
+		largest = max(largest, id)
+	}
 	if largest >= 2*int64(len(ids))+math.MaxUint16 {
 		return nil, fmt.Errorf("%w: an id of %d in a vocabulary of %d tokens", ErrVocabulary, largest, len(ids))
 	}
 	names, taken := make([]string, largest+1), make([]bool, largest+1)
 	for name, id := range ids {
-		if id < 0 {
-			return nil, fmt.Errorf("%w: the token %q has the id %d", ErrVocabulary, name, id)
-		}
 		if taken[id] {
 			return nil, fmt.Errorf("%w: two tokens have the id %d, %q is one", ErrVocabulary, id, name)
 		}

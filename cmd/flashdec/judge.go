@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/flashdec/flashdec"
@@ -68,10 +69,14 @@ func (v verdict) ok() bool { return v.NonFinite == 0 && v.share <= 1 && v.lseSha
 // limit is what Err may be, as a report tells it: the limit of the row that comes
 // nearest to its own, in the measure of Err.
 func (v verdict) limit() float64 {
+	limit := v.rowLimit
 	if v.share > 0 {
-		return v.Err / v.share
+		limit = v.Err / v.share
 	}
-	return v.rowLimit
+	if !(limit <= math.MaxFloat64) { // a row of NaN, which has no numbers to compare
+		return 0
+	}
+	return limit
 }
 
 // add takes another part's, or another result's, distance in.

@@ -90,16 +90,16 @@ func (c *Case) pageSlots() int {
 	return slices.Max(c.Lens)
 }
 
-// pagesOf is how many pages a sequence of n keys has.
-func (c *Case) pagesOf(n int) int { return (n + c.pageSlots() - 1) / c.pageSlots() }
+// pagesOf is how many pages of some slots a sequence of n keys has.
+func pagesOf(n, slots int) int { return (n + slots - 1) / slots }
 
 // storedRows is how many rows of keys, and of values, its pages have.
 func (c *Case) storedRows() int {
-	pages := 0
+	pages, slots := 0, c.pageSlots()
 	for _, n := range c.Lens {
-		pages += c.pagesOf(n)
+		pages += pagesOf(n, slots)
 	}
-	return pages * c.pageSlots() * c.KVHeads
+	return pages * slots * c.KVHeads
 }
 
 // StoredBytes is what its pages take up, scales aside: keys and values together.

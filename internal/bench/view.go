@@ -44,9 +44,9 @@ func (a *Arena) Views(ctx context.Context, c *Case) ([]kv.View, error) {
 // pageOrder is where the pages of all sequences lie: anywhere when there are
 // pages, one after the other when sequences are contiguous.
 func (c *Case) pageOrder() []int {
-	pages := 0
+	pages, slots := 0, c.pageSlots()
 	for _, n := range c.Lens {
-		pages += c.pagesOf(n)
+		pages += pagesOf(n, slots)
 	}
 	order := rand.New(rand.NewPCG(2, 3)).Perm(pages)
 	if c.PageSize == 0 {
@@ -64,7 +64,7 @@ func (c *Case) view(order []int) kv.View {
 	}
 	view := kv.View{K: plane, V: plane, NumKVHeads: c.KVHeads, PageSize: slots, NumPages: len(order)}
 	for _, n := range c.Lens {
-		table := kv.Table{Pages: make([]kv.PageID, c.pagesOf(n)), Len: n}
+		table := kv.Table{Pages: make([]kv.PageID, pagesOf(n, slots)), Len: n}
 		for i := range table.Pages {
 			table.Pages[i] = kv.PageID(order[i])
 		}
