@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/chart"
@@ -162,9 +163,9 @@ func contents(rows []bench.Row) string {
 		its := slices.DeleteFunc(slices.Clone(rows), func(r bench.Row) bool { return r.Device != device })
 		suites := distinct(its, func(r bench.Row) string { return r.Suite })
 		for i, suite := range suites {
-			suites[i] = fmt.Sprintf("[%s](#%s)", suite, slug(suite+" on "+device))
+			suites[i] = fmt.Sprintf("[%s](#%s)", suite, anchor(suite+" on "+device))
 		}
-		text += fmt.Sprintf("- [%s](#%s): %s\n", device, slug(device), strings.Join(suites, ", "))
+		text += fmt.Sprintf("- [%s](#%s): %s\n", device, anchor(device), strings.Join(suites, ", "))
 	}
 	return text + "\n"
 }
@@ -221,7 +222,21 @@ func manyLengths(rows []bench.Row) []bench.Row {
 
 var notName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug is a text as a file's name, and as a heading's place in a page.
+// anchor is a heading's place in a page: lower case, its spaces as hyphens, without
+// what is neither letter nor digit.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
+// slug is a text as a file's name.
 func slug(s string) string {
 	return strings.Trim(notName.ReplaceAllString(strings.ToLower(s), "-"), "-")
 }
