@@ -16,8 +16,9 @@ type decoder struct {
 	c      *decodeCase
 	engine *flashdec.Engine
 	cache  *caseCache
-	room   int // bytes that a step's plan and partial states may take
-	gogc   int // the collector's percentage before
+	found  tuned // constants of this machine
+	room   int   // bytes that a step's plan and partial states may take
+	gogc   int   // the collector's percentage before
 }
 
 // newDecoder opens an engine and brings the case into its cache.
@@ -31,7 +32,7 @@ func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, e
 		_ = engine.Close() // err is the failure to report
 		return nil, err
 	}
-	return &decoder{c, engine, cache, stepRoom, debug.SetGCPercent(c.garbagePercent())}, nil
+	return &decoder{c: c, engine: engine, cache: cache, room: stepRoom, gogc: debug.SetGCPercent(c.garbagePercent())}, nil
 }
 
 func (d *decoder) close() error {
@@ -56,6 +57,7 @@ type decoded struct {
 	splits       int // the most of any unit
 	units, items int
 	reason       string // for the first step's splits
+	woken        woken  // for it
 	seconds      float64
 }
 
@@ -94,6 +96,7 @@ func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, inv
 	r.seconds += time.Since(start).Seconds()
 	if r.steps++; r.steps == 1 {
 		r.reason = step.Plan().Reason
+		r.woken = d.found.wakes(d.engine.Info(), batch.Shape, step.Plan())
 	}
 	r.splits = max(r.splits, step.Plan().MaxSplits())
 	r.units += len(step.Plan().Units)

@@ -45,8 +45,10 @@ type runReport struct {
 	Units    int     `json:"units"`
 	Items    int     `json:"items"`
 	Reason   string  `json:"reason"`
-	First    float64 `json:"seconds_first"` // the first time, with the file's pages still to be read
-	Seconds  float64 `json:"seconds"`       // the second time
+	Woken    int     `json:"threads_woken"`    // that the first step has work for; 0 on a GPU
+	Asleep   string  `json:"asleep,omitempty"` // why threads sleep that would have had an item
+	First    float64 `json:"seconds_first"`    // the first time, with the file's pages still to be read
+	Seconds  float64 `json:"seconds"`          // the second time
 	Tuned    string  `json:"tuned,omitempty"`
 	distances
 	Unconverted *float64    `json:"unconverted_err,omitempty"` // beside the direct softmax of the file's own k and v
@@ -117,6 +119,7 @@ func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
 		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason,
+		Woken: got.woken.workers, Asleep: got.woken.why(),
 	}
 }
 
@@ -159,6 +162,9 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
+	if r.Asleep != "" {
+		t.printf("woken   %s\n", fold(fmt.Sprintf("%d of %s: %s", r.Woken, count(r.Threads, "thread"), r.Asleep), 8))
+	}
 	if r.Tuned != "" {
 		t.printf("tuned   %s\n", fold(r.Tuned, 8))
 	}

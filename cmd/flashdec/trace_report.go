@@ -41,6 +41,8 @@ type decodeTrace struct {
 	Rate       float64       `json:"bytes_per_second"`
 	Busy       float64       `json:"busy_share"` // of all workers' time
 	Merging    float64       `json:"merge_seconds"`
+	Woken      int           `json:"threads_woken"`    // of the CPU; 0 elsewhere
+	Asleep     string        `json:"asleep,omitempty"` // why threads sleep that would have had an item
 	Longest    *longestItem  `json:"longest_item,omitempty"`
 	Workers    []workerTrace `json:"workers"`
 }
@@ -83,7 +85,7 @@ func (d *tracedDecode) report(bytes int) decodeTrace {
 	r := decodeTrace{
 		run: d.run, Name: d.run.Name, Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 		Seconds: seconds(trace.End), SecondsMin: seconds(d.traces[0].End), SecondsMax: seconds(d.traces[len(d.traces)-1].End),
-		Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Lanes)),
+		Woken: d.woken.workers, Asleep: d.woken.why(), Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Lanes)),
 	}
 	r.Rate = float64(bytes) / max(r.Seconds, 1e-9)
 	for i, l := range sum.Lanes {
@@ -146,12 +148,23 @@ func (r *traceReport) print(t *terminal) {
 // outcome compares the decodes.
 func (r *traceReport) outcome() string {
 	first, last := &r.Decodes[0], &r.Decodes[len(r.Decodes)-1]
-	how := fmt.Sprintf("%.1f times sooner", r.Sooner)
-	if r.Sooner < 1 {
-		how = fmt.Sprintf("%.1f times later", 1/r.Sooner)
+	name := last.Name
+	if strings.Contains(name, ",") {
+		name += ","
 	}
-	return fmt.Sprintf("With %s the decode is done %s than with %s: workers are busy %s of the time, not %s.",
-		last.Name, how, first.Name, timeline.Percent(last.Busy), timeline.Percent(first.Busy))
+	const alike = 1.1 // times that lie no further apart are called the same
+	how := fmt.Sprintf("is done %.2g times sooner than with %s", r.Sooner, first.Name)
+	switch {
+	case r.Sooner < 1/alike:
+		how = fmt.Sprintf("is done %.2g times later than with %s", 1/r.Sooner, first.Name)
+	case r.Sooner < alike:
+		how = "takes as long as with " + first.Name
+	}
+	busy := timeline.Percent(last.Busy) + " of the time"
+	if before := timeline.Percent(first.Busy); before != timeline.Percent(last.Busy) {
+		busy += ", not " + before
+	}
+	return fmt.Sprintf("With %s the decode %s: workers are busy %s.", name, how, busy)
 }
 
 func (d *decodeTrace) print(t *terminal, span int64) {
@@ -163,5 +176,9 @@ func (d *decodeTrace) print(t *terminal, span int64) {
 	if d.Merges > 0 {
 		parts = append(parts, fmt.Sprintf("%s, %s in all", count(d.Merges, "merge"), duration(d.Merging)))
 	}
-	t.printf("%s\n%s", fold(strings.Join(parts, "; "), 0), d.run.Text("worker", laneColumns, span))
+	t.printf("%s\n", fold(strings.Join(parts, "; "), 0))
+	if d.Asleep != "" {
+		t.printf("%s\n", fold(d.Asleep, 0))
+	}
+	t.printf("%s", d.run.Text("worker", laneColumns, span))
 }

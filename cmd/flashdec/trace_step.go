@@ -26,7 +26,8 @@ type tracedStep struct {
 	kvDType  string
 	pageSize int // 0: in place, or contiguous
 	kvBytes  int
-	tuned    string         // what was found, in words
+	tuned    string // what was found, in words
+	found    tuned
 	closers  []func() error // in the order of closing
 }
 
@@ -66,7 +67,7 @@ func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
 	}
 	shape, view := &s.batch.Shape, &s.views[0]
 	found := u.find(info, shape.KeyDim, shape.ValueDim, shape.GroupSize(), [2]kv.DType{view.K.Type, view.V.Type})
-	s.tuned = found.tells()
+	s.found, s.tuned = found, found.tells()
 	s.batch.Invariant = f.Invariant
 	if s.tuned == "" {
 		s.engine, err = found.engine(s.backend)
@@ -197,6 +198,7 @@ func describeLens(lens []int) string {
 type tracedDecode struct {
 	run    timeline.Run // the median of all
 	step   *flashdec.Step
+	woken  woken
 	traces []*backend.Trace // of the rounds, the quickest first once measured
 }
 
@@ -246,7 +248,7 @@ func (s *tracedStep) cut(splits int) (*tracedDecode, error) {
 	default:
 		name += ", the plan's choice"
 	}
-	return &tracedDecode{step: step, run: timeline.Run{Name: name, Plan: p}}, nil
+	return &tracedDecode{step: step, woken: s.found.wakes(s.backend.Info(), batch.Shape, p), run: timeline.Run{Name: name, Plan: p}}, nil
 }
 
 // warmUps is how many decodes of each kind go before those that count.

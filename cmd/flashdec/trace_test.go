@@ -137,6 +137,58 @@ func TestTraceShowsTheMedian(t *testing.T) {
 	}
 }
 
+// TestSmallWorkSaysWhoSleeps: a step that is not worth waking a thread for says so, and
+// what would be; one that is says nothing.
+func TestSmallWorkSaysWhoSleeps(t *testing.T) {
+	small := "../../testdata/real/layer19.safetensors"
+	for _, c := range []struct {
+		args   []string
+		sleeps string
+	}{
+		{[]string{"run", small, "--threads=2", "--no-tuned"}, "1 of 2 threads: too little work to wake worker 1: 1.7 million"},
+		{[]string{"trace", small, "--threads=2", "--no-tuned", "--rounds=1"}, "too little work to wake worker 1: 1.7 million"},
+		{[]string{"trace", small, "--threads=4", "--no-tuned", "--rounds=1"}, "too little work to wake workers 1 to 3: 1.7 million"},
+		{[]string{"trace", small, "--threads=1", "--no-tuned", "--rounds=1"}, ""},
+		{append(slices.Clone(traceArgs), "--lens=20000", "--no-tuned"), ""},
+	} {
+		told := want(t, exitDone, c.args...).stdout
+		fits(t, told)
+		if words := strings.Join(strings.Fields(told), " "); !strings.Contains(words, c.sleeps) || c.sleeps == "" && strings.Contains(words, "too little work") {
+			t.Errorf("%q: want %q told:\n%s", c.args, c.sleeps, told)
+		}
+	}
+}
+
+// TestOutcomeSaysNoMoreThanIsSeen: times that are alike are not called sooner or later.
+func TestOutcomeSaysNoMoreThanIsSeen(t *testing.T) {
+	for sooner, how := range map[float64]string{
+		7.04: "With 2 splits, the plan's choice, the decode is done 7 times sooner than with 1 split: workers are busy 85.0% of the time, not 11.0%.",
+		1.04: "With 2 splits, the plan's choice, the decode takes as long as with 1 split: workers are busy 85.0% of the time, not 11.0%.",
+		0.97: "With 2 splits, the plan's choice, the decode takes as long as with 1 split: workers are busy 85.0% of the time, not 11.0%.",
+		0.5:  "With 2 splits, the plan's choice, the decode is done 2 times later than with 1 split: workers are busy 85.0% of the time, not 11.0%.",
+	} {
+		r := &traceReport{Sooner: sooner, Decodes: []decodeTrace{{Name: "1 split", Busy: 0.11}, {Name: "2 splits, the plan's choice", Busy: 0.85}}}
+		if said := r.outcome(); said != how {
+			t.Errorf("%v: %q, want %q", sooner, said, how)
+		}
+	}
+}
+
+// TestTraceExampleShowsBoth: the help's own example is cut by the plan, on any number of
+// workers.
+func TestTraceExampleShowsBoth(t *testing.T) {
+	args := []string{"--lens", "131072,4096x6", "--q-heads", "8", "--kv-heads", "1"}
+	if help := (*traceCmd)(nil).Help(); !strings.Contains(help, "flashdec trace "+strings.Join(args, " ")) {
+		t.Fatalf("the help has another example:\n%s", help)
+	}
+	for _, threads := range []string{"2", "4", "16"} {
+		r := objects(t, want(t, exitDone, append([]string{"trace", "--json", "--rounds=1", "--mb=96", "--threads", threads}, args...)...).stdout)[0]
+		if n := len(r["decodes"].([]any)); n != 2 {
+			t.Errorf("on %s threads %d decodes are shown, want two", threads, n)
+		}
+	}
+}
+
 func TestTraceRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -89,7 +89,7 @@ func (d *decoder) useTuned(u *tuner) (tuned, error) {
 		return found, err
 	}
 	old := d.engine
-	d.engine = eng
+	d.engine, d.found = eng, found
 	return found, old.Close()
 }
 

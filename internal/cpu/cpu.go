@@ -30,7 +30,7 @@ type Options struct {
 	// launch. 0 is GOMAXPROCS.
 	Threads int
 	// HelperWork is how many multiply-adds make a helper worth waking. 0 is
-	// helperWork.
+	// [HelperWork].
 	HelperWork int
 }
 
@@ -54,7 +54,7 @@ func New(opt Options) *Backend {
 	}
 	work := opt.HelperWork
 	if work < 1 {
-		work = helperWork
+		work = HelperWork
 	}
 	return &Backend{threads: threads, helperWork: work, device: sync.OnceValue(deviceName), lib: newLibrary(), pool: newPool()}
 }
@@ -89,7 +89,8 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 		return err
 	}
 	j.record(b.threads)
-	b.pool.run(j, j.helpers(b.threads, b.helperWork))
+	helpers, _ := Helpers(l.Shape, l.Plan.Items, b.threads, b.helperWork)
+	b.pool.run(j, helpers)
 	j.recorder.end()
 	if j.stopped.Load() {
 		return context.Cause(ctx)

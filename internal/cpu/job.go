@@ -4,7 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/plan"
 )
 
 // job is a launch being computed. Its buffers outlive it, for the next one.
@@ -78,25 +80,24 @@ func (j *job) leave() {
 	}
 }
 
-// helperWork is how much work, in multiply-adds, makes a helper worth waking:
-// some 50 microseconds of it at the fastest level, several times what the waking
-// takes. BenchmarkDecode at 1024 keys shows the border.
-const helperWork = 1 << 21
+// HelperWork is how much work, in multiply-adds, makes a helper worth waking where
+// [Options] do not say: some 50 microseconds of it at the fastest level, several
+// times what the waking takes. BenchmarkDecode at 1024 keys shows the border.
+const HelperWork = 1 << 21
 
-// helpers is how many workers the launch is worth, the caller not counted: one
-// for each full perHelper of its work, as far as there are items.
-func (j *job) helpers(threads, perHelper int) int {
-	items := j.launch.Plan.Items
+// Helpers is how many workers a plan's items are worth, the caller not counted: one
+// for each full perHelper of their work, as far as there are items. The work is
+// their multiply-adds, counted no further than all threads are worth waking.
+func Helpers(shape attn.Shape, items []plan.Item, threads, perHelper int) (helpers, work int) {
 	most := min(threads, len(items)) - 1
-	perKey := j.launch.Shape.GroupSize() * (j.launch.Shape.KeyDim + j.launch.Shape.ValueDim)
-	work := 0
+	perKey := shape.GroupSize() * (shape.KeyDim + shape.ValueDim)
 	for i := range items {
 		if work/perHelper >= most {
 			break
 		}
 		work += (items[i].End - items[i].Begin) * items[i].NumQueries * perKey
 	}
-	return max(min(most, work/perHelper), 0)
+	return max(min(most, work/perHelper), 0), work
 }
 
 // work computes items until none is left. Whoever finishes the last item of a
