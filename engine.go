@@ -263,8 +263,11 @@ func (s *Step) NewStates() *attn.States {
 // since the step was planned; and [kv.ErrStale] where a sequence has changed, or the
 // cache was closed, since the view was made.
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
-	if s == nil || out == nil {
-		return fmt.Errorf("%w: the step is nil: %t, the output: %t; want neither", attn.ErrShape, s == nil, out == nil)
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: the step is nil, want one that Plan made", attn.ErrShape)
+	case out == nil:
+		return fmt.Errorf("%w: the output is nil, want one such as Step.NewOutput makes", attn.ErrShape)
 	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,
@@ -276,8 +279,11 @@ func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View,
 // merge the states of all key sets first ([attn.States.Merge]), then add the
 // sinks once ([attn.States.Output]). Errors are those of [Engine.Decode].
 func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv.View, states *attn.States) error {
-	if s == nil || states == nil {
-		return fmt.Errorf("%w: the step is nil: %t, the states: %t; want neither", attn.ErrShape, s == nil, states == nil)
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: the step is nil, want one that Plan made", attn.ErrShape)
+	case states == nil:
+		return fmt.Errorf("%w: the states are nil, want a row for each query and head", attn.ErrShape)
 	}
 	return e.launch(ctx, &backend.Launch{
 		Shape: s.shape, Options: &s.options, Plan: s.plan, KV: view, Q: q,

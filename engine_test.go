@@ -65,9 +65,9 @@ func TestCallersMistakes(t *testing.T) {
 		kind error
 		says string
 	}{
-		{eng.Decode(ctx, nil, q, good, step.NewOutput()), attn.ErrShape, "the step is nil: true"},
-		{eng.Decode(ctx, step, q, good, nil), attn.ErrShape, "the output: true"},
-		{eng.DecodeStates(ctx, step, q, good, nil), attn.ErrShape, "the states: true"},
+		{eng.Decode(ctx, nil, q, good, step.NewOutput()), attn.ErrShape, "the step is nil, want one"},
+		{eng.Decode(ctx, step, q, good, nil), attn.ErrShape, "the output is nil"},
+		{eng.DecodeStates(ctx, step, q, good, nil), attn.ErrShape, "the states are nil"},
 		{eng.DecodeStates(ctx, step, q, good, &states), attn.ErrShape, "2"},
 		{eng.Decode(ctx, step, q[:3], good, step.NewOutput()), attn.ErrShape, "3"},
 		{eng.Decode(ctx, step, q, good, &flashdec.Output{}), attn.ErrShape, "0"},

@@ -61,7 +61,10 @@ func TreeMask(parents []int) (*Mask, error) {
 	m := &Mask{Seqs: 1, Queries: n, Keys: n, Visible: make([]uint8, n*n), Newest: true}
 	for i, p := range parents {
 		if p < -1 || p >= i {
-			return nil, fmt.Errorf("%w: tree node %d has parent %d, want -1 to %d", ErrOption, i, p, i-1)
+			if i == 0 {
+				return nil, fmt.Errorf("%w: tree node 0 has parent %d, want -1: the first node is a root", ErrOption, p)
+			}
+			return nil, fmt.Errorf("%w: tree node %d has parent %d, want an earlier node, 0 to %d, or -1 for a root", ErrOption, i, p, i-1)
 		}
 		if p >= 0 {
 			copy(m.Visible[i*n:i*n+i], m.Visible[p*n:p*n+i])

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // rules are the names that metadata gives a meaning to, inputs those that tensors
@@ -12,7 +14,66 @@ import (
 var (
 	rules  = []string{"scale", "causal", "window", "softcap"}
 	inputs = []string{"q", "k", "v", "lens", "sinks", "alibi_slopes", "mask", "out", "lse"}
+	// notes are metadata that say where a case is from and how to show it.
+	notes = []string{"name", "text", "pieces", "source", "model", "arch", "layer", "format"}
 )
+
+// unknownKeys are the metadata keys that nobody reads: a misspelt rule is among them.
+func (c *decodeCase) unknownKeys() []string {
+	var unknown []string
+	for key := range c.file.Metadata {
+		if !slices.Contains(rules, key) && !slices.Contains(inputs, key) && !slices.Contains(notes, key) {
+			unknown = append(unknown, key)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
+
+// warn tells of metadata that nobody reads. It is no error: files may hold what they
+// like.
+func (c *decodeCase) warn(t *terminal) {
+	const most, longest = 5, 40
+	keys := c.unknownKeys()
+	if len(keys) == 0 {
+		return
+	}
+	more := ""
+	if len(keys) > most {
+		keys, more = keys[:most], fmt.Sprintf(" and %d more", len(keys)-most)
+	}
+	for i, key := range keys {
+		keys[i] = clip(key, longest)
+	}
+	fmt.Fprintf(t.errs, "flashdec: %s: metadata %s%s: not read; rules are %s\n", quotePath(c.path), strings.Join(keys, ", "), more, strings.Join(rules, ", "))
+}
+
+// rulesLine is the rules in words, in the order in which they apply.
+func (c *decodeCase) rulesLine() string {
+	o := &c.options
+	words := []string{fmt.Sprintf("scale %.6g", o.ScaleFor(c.shape.KeyDim))}
+	if o.Scale == 0 {
+		words[0] += fmt.Sprintf(" (1/√%d)", c.shape.KeyDim)
+	}
+	if o.Softcap > 0 {
+		words = append(words, fmt.Sprintf("softcap %g", o.Softcap))
+	}
+	if o.Causal {
+		words = append(words, "causal")
+	}
+	if o.Window > 0 {
+		words = append(words, fmt.Sprintf("window %d", o.Window))
+	}
+	for _, rule := range []struct {
+		name string
+		is   bool
+	}{{"mask", o.Mask != nil}, {"ALiBi", o.Slopes != nil}, {"sinks", o.Sinks != nil}} {
+		if rule.is {
+			words = append(words, rule.name)
+		}
+	}
+	return strings.Join(words, ", ")
+}
 
 // checkPlaces refuses rules among the tensors and inputs in the metadata: who put
 // them there meant other attention than the file would get. An .npz has its
@@ -37,7 +98,7 @@ func (r *caseReader) checkPlaces() error {
 	return nil
 }
 
-// readRules reads the metadata. Unknown keys are the file's own affair.
+// readRules reads the metadata. Unknown keys are the file's own affair, see warn.
 func (r *caseReader) readRules() (err error) {
 	o := &r.c.options
 	if o.Scale, err = r.number("scale", "a finite number other than 0", func(x float64) bool { return x != 0 }); err != nil {

@@ -99,7 +99,33 @@ func TestUnknownExtrasAreFine(t *testing.T) {
 	f.put("hidden", 7, 7, 7)
 	f.metadata["author"] = "someone"
 	f.metadata["pieces"] = "not JSON"
-	want(t, exitDone, "run", f.write(t, filepath.Join(t.TempDir(), "extra.safetensors")))
+	f.metadata["casual"] = "true"
+	path := f.write(t, filepath.Join(t.TempDir(), "extra.safetensors"))
+	for _, verb := range []string{"run", "verify", "explain", "trace"} {
+		told := want(t, exitDone, verb, path).errs
+		if line := path + ": metadata author, casual: not read; rules are scale, causal, window, softcap\n"; !strings.HasSuffix(told, line) {
+			t.Errorf("%s says %q, want %q", verb, told, line)
+		}
+	}
+}
+
+// TestRulesAreTold: which rules a file asks for, scale's default among them.
+func TestRulesAreTold(t *testing.T) {
+	all, few := goodFile(), goodFile()
+	few.metadata = map[string]string{}
+	for _, name := range []string{"sinks", "alibi_slopes", "mask"} {
+		delete(few.tensors, name)
+	}
+	for rules, f := range map[string]*testFile{"scale 0.5, softcap 30, causal, window 4, mask, ALiBi, sinks": all, "scale 0.5 (1/√4)": few} {
+		path := f.write(t, filepath.Join(t.TempDir(), "rules.npz"))
+		r := want(t, exitDone, "run", path)
+		if !strings.Contains(r.stdout, "rules   "+rules+"\n") || r.errs != "" {
+			t.Errorf("run does not say %q, or says %q:\n%s", rules, r.errs, r.stdout)
+		}
+		if line := objects(t, want(t, exitDone, "verify", path, "--json").stdout)[0]; line["rules"] != rules {
+			t.Errorf("verify says %q, want %q", line["rules"], rules)
+		}
+	}
 }
 
 func TestBadInput(t *testing.T) {

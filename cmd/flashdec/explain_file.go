@@ -54,6 +54,7 @@ func (cmd *explainCmd) explainFile(t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	c.warn(t)
 	if err := cmd.checkPage(); err != nil {
 		return err
 	}

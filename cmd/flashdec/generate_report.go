@@ -19,7 +19,8 @@ type generateReport struct {
 	// Attention is its share of a decode step's time: planning, storing keys and values, splits and merges.
 	Attention   float64 `json:"attention_share"`
 	KVDType     string  `json:"kv_dtype"`
-	KVBytes     int     `json:"kv_bytes"`
+	KVBytes     int     `json:"kv_bytes"`     // of the pages that were held
+	KVTokens    int     `json:"kv_tokens"`    // stored in them, the prompt's counted
 	WeightBytes int     `json:"weight_bytes"` // that one token reads
 	Backend     string  `json:"backend"`
 	Threads     int     `json:"threads"`
@@ -33,13 +34,13 @@ func (r *generateReport) promptDone(prompt []int, took time.Duration, s model.St
 }
 
 // decodeDone notes how the generating went.
-func (r *generateReport) decodeDone(took time.Duration, before model.Stats, runner *model.Runner) {
+func (r *generateReport) decodeDone(took time.Duration, before model.Stats, runner *model.Runner, stored int) {
 	after := runner.Stats()
 	r.DecodeRate = perSecond(after.Tokens-before.Tokens, took)
 	if s := after.Seconds - before.Seconds; s > 0 {
 		r.Attention = (after.Attention - before.Attention) / s
 	}
-	r.KVBytes = runner.KVBytes()
+	r.KVBytes, r.KVTokens = runner.KVBytes(), stored
 }
 
 func perSecond(n int, took time.Duration) float64 {
@@ -69,6 +70,9 @@ func (cmd *generateCmd) print(t *terminal, g *generation) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
+	if r.Ended == endContext {
+		fmt.Fprintf(t.errs, "flashdec: the context is full after %s: see --max-context\n", count(r.KVTokens, "token"))
+	}
 	if cmd.Stats {
 		r.printStats(t)
 	}
@@ -90,5 +94,6 @@ func (r *generateReport) printStats(t *terminal) {
 	fmt.Fprintf(t.errs, "\nprompt     %s, %.4g a second\n", count(r.PromptTokens, "token"), r.PromptRate)
 	fmt.Fprintf(t.errs, "decode     %s, %.4g a second, ended by %s\n", count(len(r.IDs), "token"), r.DecodeRate, r.Ended)
 	fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
-	fmt.Fprintf(t.errs, "memory     %s of keys and values as %s, %s of weights a token\n", byteCount(r.KVBytes), r.KVDType, byteCount(r.WeightBytes))
+	fmt.Fprintf(t.errs, "memory     %s of keys and values as %s reserved in pages, %s used\n", byteCount(r.KVBytes), r.KVDType, count(r.KVTokens, "token"))
+	fmt.Fprintf(t.errs, "weights    %s read a token\n", byteCount(r.WeightBytes))
 }

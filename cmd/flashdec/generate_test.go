@@ -63,7 +63,7 @@ func TestGenerateContinuesAsTransformersDoes(t *testing.T) {
 func TestGenerateFieldNames(t *testing.T) {
 	line := objects(t, want(t, exitDone, "generate", goldenModels+"qwen2", "--ids=1,2,3", "--max-tokens=2", "--seed=7", "--json").stdout)[0]
 	wanted := []string{
-		"attention_share", "backend", "decode_tokens_per_second", "ended", "ids", "kv_bytes", "kv_dtype", "prompt_tokens",
+		"attention_share", "backend", "decode_tokens_per_second", "ended", "ids", "kv_bytes", "kv_dtype", "kv_tokens", "prompt_tokens",
 		"prompt_tokens_per_second", "seed", "splits", "text", "threads", "weight_bytes",
 	}
 	if diff := cmp.Diff(wanted, slices.Sorted(maps.Keys(line))); diff != "" {
@@ -135,8 +135,8 @@ func TestGenerateRefuses(t *testing.T) {
 		words []string
 		args  []string
 	}{
-		{[]string{"one of both"}, []string{m}},
-		{[]string{"one of both"}, []string{m, "text", "--ids=1"}},
+		{[]string{"nothing to continue", "--ids"}, []string{m}},
+		{[]string{"only one"}, []string{m, "text", "--ids=1"}},
 		{[]string{"no tokenizer"}, []string{m, "text"}},
 		{[]string{"no tokenizer", "--stop"}, []string{m, "--ids=1", "--stop=x"}},
 		{[]string{"no tokenizer", "--chat"}, []string{m, "--chat", "hello"}},

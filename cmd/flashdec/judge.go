@@ -256,15 +256,15 @@ func (j *judgement) add(k judgement) {
 // other keys and values than a lossy cache's is not told: the report has the price
 // of the type.
 func (d distances) print(t *terminal) {
-	t.printf("error   %.2g from the direct float64 softmax, limit %.2g; lse %.2g %s\n", d.MaxAbsErr, d.Limit, d.LSEErr, mark(d.directOK))
+	t.printf("error   out %.2g (limit %.2g), lse %.2g from the float64 softmax %s\n", d.MaxAbsErr, d.Limit, d.LSEErr, mark(d.directOK))
 	if d.NonFinite > 0 {
 		t.printf("        %s NaN or infinite on one side only\n", count(d.NonFinite, "element"))
 	}
 	switch {
 	case d.AnswerLimit != nil && d.AnswerLSEErr != nil:
-		t.printf("answer  %.2g from the file's own out, limit %.2g; lse %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, *d.AnswerLSEErr, mark(d.answerOK))
+		t.printf("answer  out %.2g (limit %.2g), lse %.2g from the file's own %s\n", *d.AnswerErr, *d.AnswerLimit, *d.AnswerLSEErr, mark(d.answerOK))
 	case d.AnswerLimit != nil:
-		t.printf("answer  %.2g from the file's own out, limit %.2g %s\n", *d.AnswerErr, *d.AnswerLimit, mark(d.answerOK))
+		t.printf("answer  out %.2g (limit %.2g) from the file's own %s\n", *d.AnswerErr, *d.AnswerLimit, mark(d.answerOK))
 	}
 }
 

@@ -169,5 +169,9 @@ func usageError(parser *kong.Kong, err error) error {
 		}
 		return fmt.Errorf("%w, want one of %s (see flashdec --help)", err, strings.Join(verbs, ", "))
 	}
-	return fmt.Errorf("%w (see flashdec --help)", err)
+	verb := ""
+	if wrong != nil {
+		verb = wrong.Context.Selected().Name + " "
+	}
+	return fmt.Errorf("%w (see flashdec %s--help)", err, verb)
 }

@@ -21,10 +21,13 @@ type perplexityCmd struct {
 
 func (*perplexityCmd) Help() string {
 	return `The perplexity is exp of the mean of −ln p over all tokens but the first of each
-window.
-Example, what a quantised cache costs:
+window. A quantised cache may come out better by chance: differences of its size say
+little, the divergence and the agreement say how far its predictions are.
 
-    flashdec perplexity MODEL text.txt --kv-dtype int8 --against f32
+Example, what a quantised cache costs, in a clone, with the model of README.md:
+
+    flashdec perplexity SmolLM2-135M-Instruct.Q4_1.gguf \
+        testdata/real/prose.txt --kv-dtype int8 --against f32
 `
 }
 

@@ -19,8 +19,16 @@ type runCmd struct {
 
 func (*runCmd) Help() string {
 	return `The file has q [sequences, query heads, queries, key dim], k and v [sequences, KV
-heads, keys, dim], and may have lens, sinks, alibi_slopes, mask, out and lse;
-its metadata may have scale, causal, window and softcap.
+heads, keys, dim], and may have lens, sinks, alibi_slopes, mask, out and lse.
+
+Rules are metadata. In safetensors each is text: "scale": "0.125", "causal": "true",
+"window": "128", "softcap": "50"; in an .npz an array of one element each:
+np.savez(f, q=q, k=k, v=v, scale=0.125, causal=True, window=128). Without a scale it
+is 1/√(key dim); the other rules are off where they are not given. A key that nobody
+reads, such as a misspelt one, is told of on stderr.
+
+error, answer and stored are largest absolute differences over all elements; the
+limit of out goes by the largest |v| (docs/NUMERICS.md).
 
 Example, the attention of a real model:
 
@@ -44,6 +52,7 @@ type runReport struct {
 	Splits   int     `json:"splits"`    // the most of any unit
 	Units    int     `json:"units"`
 	Items    int     `json:"items"`
+	Rules    string  `json:"rules"` // that applied, in words
 	Reason   string  `json:"reason"`
 	Woken    int     `json:"threads_woken"`    // that the first step has work for; 0 on a GPU
 	Asleep   string  `json:"asleep,omitempty"` // why threads sleep that would have had an item
@@ -65,6 +74,7 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	c.warn(t)
 	if cmd.Out != "" {
 		if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {
 			return err
@@ -118,7 +128,7 @@ func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
 	return &runReport{
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
-		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason,
+		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason, Rules: d.c.rulesLine(),
 		Woken: got.woken.workers, Asleep: got.woken.why(),
 	}
 }
@@ -159,6 +169,7 @@ func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *deco
 
 func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("%s\n\n", c.title())
+	t.printf("rules   %s\n", fold(r.Rules, 8))
 	t.printf("ran     %s\n", r.where())
 	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
@@ -172,7 +183,7 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
 	r.distances.print(t)
 	if r.Unconverted != nil {
-		t.printf("stored  %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)
+		t.printf("stored  out %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)
 	}
 	if r.Output != "" {
 		t.printf("wrote   out and lse to %s\n", quotePath(r.Output))

@@ -33,11 +33,11 @@ func (*traceCmd) Help() string {
 	return `Without splits one processor computes a long sequence and the others wait; with
 splits all end together. This shows it, from decodes that really ran.
 
-Examples, a file's step, and a made-up one as a picture and for Perfetto
-(https://ui.perfetto.dev):
+Examples, a file's step, and a made-up one as a picture; a second -o trace.json
+writes events for Perfetto (https://ui.perfetto.dev):
 
     flashdec trace testdata/real/layer19.safetensors
-    flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg -o trace.json
+    flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg
 
 Nothing is shown beside where the plan cuts nothing: it has enough sequences and KV
 heads for all workers then. Where there is too little work to wake a worker, that

@@ -46,7 +46,7 @@ func (cmd *traceCmd) step(ctx context.Context, u *tuner) (*tracedStep, error) {
 	if cmd.File == "" {
 		fill = s.madeUp
 	}
-	err := fill(ctx, cmd)
+	err := fill(ctx, u.t, cmd)
 	if err == nil {
 		err = s.open(&cmd.engineFlags, u)
 	}
@@ -81,12 +81,13 @@ func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
 }
 
 // fromFile is the step of a file.
-func (s *tracedStep) fromFile(ctx context.Context, cmd *traceCmd) error {
+func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) error {
 	c, err := openCase(ctx, cmd.File)
 	if err != nil {
 		return err
 	}
 	s.closers = append(s.closers, c.close)
+	c.warn(t)
 	cache, err := newCache(ctx, c, cmd.PageSize, cmd.KVDType)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ const (
 )
 
 // madeUp is a step of random numbers.
-func (s *tracedStep) madeUp(ctx context.Context, cmd *traceCmd) error {
+func (s *tracedStep) madeUp(ctx context.Context, _ *terminal, cmd *traceCmd) error {
 	c, err := cmd.made()
 	if err != nil {
 		return err

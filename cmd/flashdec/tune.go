@@ -195,7 +195,7 @@ func printTuned(t *terminal, entries []tune.Entry) {
 			t.printf("\n")
 		}
 		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), count(first.Threads, "thread"), printable(first.Kernel)), 0))
-		table := newTable("head dim", "group", "bits", "keys a part", "work a thread", "saves", "on")
+		table := newTable("head dim", "group", "bits", "keys a part", "multiply-adds a thread", "saves", "on")
 		for ; i < len(entries) && sameMachine(entries[i], first); i++ {
 			e := entries[i]
 			dim := fmt.Sprint(e.KeyDim)

@@ -19,7 +19,8 @@ type verifyCmd struct {
 	engineFlags
 	JSON bool `name:"json" help:"Print one JSON object a file, and one for all."`
 
-	counts int // from Splits
+	counts int  // from Splits
+	headed bool // the columns are named
 }
 
 // allCounts is the most splits that --splits all tries.
@@ -27,7 +28,9 @@ const allCounts = 64
 
 func (*verifyCmd) Help() string {
 	return `A file passes when the result lies within the limits of docs/NUMERICS.md from the
-direct float64 softmax, and from the file's own out and lse where it has them.
+direct float64 softmax, and from the file's own out and lse where it has them. out
+and lse are the largest absolute differences from the direct softmax, limit is what
+out's may be; rules are those that the file asks for.
 The exit code is 2 when some file could not be read, and else 1 when one failed.
 
 Example, with every number of splits from 1 to 64 and pages of 16 keys:
@@ -56,6 +59,7 @@ type fileReport struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
 	distances
+	Rules     string  `json:"rules"`        // that applied, in words
 	Splits    int     `json:"splits"`       // the most of any unit, over all runs
 	Runs      int     `json:"split_counts"` // how many numbers of splits were run
 	Backend   string  `json:"backend"`
@@ -122,6 +126,10 @@ func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
 	if r.err != nil && files == 1 {
 		return nil
 	}
+	if r.err == nil && !cmd.headed {
+		cmd.headed = true
+		t.printf("%s\n", verifyHeader())
+	}
 	t.printf("%s\n", r.line())
 	return t.flush()
 }
@@ -156,6 +164,8 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	c.warn(t)
+	r.Rules = c.rulesLine()
 	d, err := newDecoder(ctx, c, &cmd.engineFlags)
 	if err != nil {
 		return err
@@ -210,6 +220,14 @@ func (cmd *verifyCmd) splitCounts(c *decodeCase) []int {
 	return counts
 }
 
+// nameColumns is how wide verify's column of names is.
+const nameColumns = 32
+
+// verifyHeader names the columns of a file's line.
+func verifyHeader() string {
+	return fmt.Sprintf("      %-*s  %-6s %-6s %-6s %-11s %s", nameColumns, "", "out", "limit", "lse", "", "rules")
+}
+
 func (r *fileReport) line() string {
 	name := filepath.Base(r.File)
 	if r.err != nil {
@@ -219,7 +237,10 @@ func (r *fileReport) line() string {
 	if !r.OK {
 		mark = "FAIL"
 	}
-	line := fmt.Sprintf("%s  %-30s out %-5.1g of %-5.1g lse %-5.1g %s", mark, name, r.MaxAbsErr, r.Limit, r.LSEErr, r.runs())
+	if runes := []rune(name); len(runes) > nameColumns {
+		name = string(runes[:nameColumns-1]) + "…" // --json has it whole
+	}
+	line := fmt.Sprintf("%s  %-*s  %-6.1g %-6.1g %-6.1g %-11s %s", mark, nameColumns, name, r.MaxAbsErr, r.Limit, r.LSEErr, r.runs(), r.Rules)
 	if r.OK {
 		return line
 	}

@@ -67,7 +67,7 @@ func TestVerifyFieldNames(t *testing.T) {
 	names := slices.Sorted(maps.Keys(line))
 	wanted := []string{
 		"answer_err", "answer_limit", "answer_lse_err", "backend", "file", "invariant", "kernel", "kv_dtype", "limit", "lse_err",
-		"max_abs_err", "nonfinite", "ok", "page_size", "seconds", "split_counts", "splits",
+		"max_abs_err", "nonfinite", "ok", "page_size", "rules", "seconds", "split_counts", "splits",
 	}
 	if diff := cmp.Diff(wanted, names); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
