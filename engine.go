@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
@@ -142,7 +143,7 @@ type Step struct {
 
 // Plan cuts a batch into work for this engine. The batch's slices must not
 // change while the step is in use. A batch whose queries or outputs no buffer can
-// hold is refused. It wraps [attn.ErrShape], [attn.ErrOption] and [ErrClosed].
+// hold is refused, and so is a mask that does not fit its sequences. It wraps [attn.ErrShape], [attn.ErrOption] and [ErrClosed].
 func (e *Engine) Plan(b Batch) (*Step, error) {
 	if err := e.opened(); err != nil {
 		return nil, err
@@ -153,17 +154,23 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 	if err := b.Options.Validate(b.Shape); err != nil {
 		return nil, err
 	}
-	if b.NumQueries != nil && len(b.NumQueries) != len(b.Lens) {
-		return nil, fmt.Errorf("%w: query counts for %d sequences, want %d", attn.ErrShape, len(b.NumQueries), len(b.Lens))
+	queries := b.NumQueries
+	if queries == nil {
+		queries = slices.Repeat([]int{1}, len(b.Lens))
+	}
+	if len(queries) != len(b.Lens) {
+		return nil, fmt.Errorf("%w: query counts for %d sequences, want %d", attn.ErrShape, len(queries), len(b.Lens))
+	}
+	if b.Options.Mask != nil {
+		if err := b.Options.Mask.Fits(b.Lens, queries); err != nil {
+			return nil, err
+		}
 	}
 	s := &Step{shape: b.Shape, options: b.Options}
 	seqs := make([]plan.Seq, len(b.Lens))
 	for i, n := range b.Lens {
-		seqs[i] = plan.Seq{Len: n, NumQueries: 1}
-		if b.NumQueries != nil {
-			seqs[i].NumQueries = b.NumQueries[i]
-		}
-		s.queries += seqs[i].NumQueries
+		seqs[i] = plan.Seq{Len: n, NumQueries: queries[i]}
+		s.queries += queries[i]
 		if err := b.Shape.CheckQueries(s.queries); err != nil {
 			return nil, err
 		}

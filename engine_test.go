@@ -180,6 +180,38 @@ func TestOpenRefusesUnknownLevel(t *testing.T) {
 	}
 }
 
+// TestPlanRefusesAMaskThatDoesNotFit: a tree beside plain decode, trees of another
+// number, keys that are not there: before anything is computed.
+func TestPlanRefusesAMaskThatDoesNotFit(t *testing.T) {
+	eng, _, _, _ := opened(t)
+	tree, err := attn.TreeMask([]int{-1, 0, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	three := *tree
+	three.Seqs, three.Visible = 3, make([]uint8, 27)
+	for _, x := range []struct {
+		mask          *attn.Mask
+		lens, queries []int
+		says          string
+	}{
+		{tree, []int{9, 9}, []int{3, 1}, "mask of 3 queries, but sequence 1 has 1"},
+		{tree, []int{9}, nil, "mask of 3 queries, but sequence 0 has 1"},
+		{tree, []int{9, 2}, []int{3, 3}, "mask of 3 keys, but sequence 1 has 2"},
+		{&three, []int{9, 9}, []int{3, 3}, "mask for 3 sequences, want 1 or 2"},
+		{tree, []int{9, 9}, []int{3, 3}, ""},
+		{&three, []int{9, 9, 3}, []int{3, 3, 3}, ""},
+	} {
+		_, err := eng.Plan(flashdec.Batch{Shape: tiny, Options: attn.Options{Mask: x.mask}, Lens: x.lens, NumQueries: x.queries})
+		switch {
+		case x.says == "" && err != nil:
+			t.Errorf("lengths %v, queries %v: %v", x.lens, x.queries, err)
+		case x.says != "" && (!errors.Is(err, attn.ErrShape) || !strings.Contains(err.Error(), x.says)):
+			t.Errorf("lengths %v, queries %v: %v, want ErrShape with %q", x.lens, x.queries, err, x.says)
+		}
+	}
+}
+
 // TestWithSinksSharesThePlan: the step's own sinks stay, and only the denominator
 // differs: e^ln3 = 3 beside the three scores of 0 halves the weight of each.
 func TestWithSinksSharesThePlan(t *testing.T) {

@@ -35,6 +35,8 @@ type Options struct {
 
 // Mask says which keys a query sees, in addition to causality and the window.
 // Row i is the i-th of a sequence's new queries, column j the key at position j.
+// Sequences with fewer queries than others take part when queries in front fill them
+// up, whose outputs are not read (docs/embedding.md, Speculation).
 type Mask struct {
 	Seqs    int     // 1: all sequences share the mask; else one a sequence
 	Queries int     // every sequence of the step must have this many queries
