@@ -12,31 +12,31 @@ import (
 // F8E4M3 on, store codes: a value is its code times a scale (see [Scales]).
 type DType uint8
 
+// The element types, under the numbers that this module's kernels know them by.
 const (
-	F32    DType = iota
-	F16          // IEEE 754 binary16
-	BF16         // the upper half of a float32
-	F8E4M3       // OCP 8-bit float: largest 448, no infinity
-	F8E5M2       // OCP 8-bit float: the upper half of a binary16, largest 57344
-	I8           // two's complement
-	I4           // two's complement, two a byte, the low half first
-	numDTypes
+	F32       DType = DType(simd.F32)
+	F16       DType = DType(simd.F16)  // IEEE 754 binary16
+	BF16      DType = DType(simd.BF16) // the upper half of a float32
+	F8E4M3    DType = DType(simd.E4M3) // OCP 8-bit float: largest 448, no infinity
+	F8E5M2    DType = DType(simd.E5M2) // OCP 8-bit float: the upper half of a binary16, largest 57344
+	I8        DType = DType(simd.I8)   // two's complement
+	I4        DType = DType(simd.I4)   // two's complement, two a byte, the low half first
+	numDTypes       = DType(simd.NumElems)
 )
 
 // dtypes is what there is to know of each type.
 var dtypes = [numDTypes]struct {
 	name    string
 	bits    int
-	elem    simd.Elem // among the kernels
-	largest float32   // code that a token's scale takes its largest value to; 0: no codes
+	largest float32 // code that a token's scale takes its largest value to; 0: no codes
 }{
-	F32:    {"f32", 32, simd.F32, 0},
-	F16:    {"f16", 16, simd.F16, 0},
-	BF16:   {"bf16", 16, simd.BF16, 0},
-	F8E4M3: {"e4m3", 8, simd.E4M3, 448},
-	F8E5M2: {"e5m2", 8, simd.E5M2, 57344},
-	I8:     {"int8", 8, simd.I8, 127},
-	I4:     {"int4", 4, simd.I4, 7},
+	F32:    {"f32", 32, 0},
+	F16:    {"f16", 16, 0},
+	BF16:   {"bf16", 16, 0},
+	F8E4M3: {"e4m3", 8, 448},
+	F8E5M2: {"e5m2", 8, 57344},
+	I8:     {"int8", 8, 127},
+	I4:     {"int4", 4, 7},
 }
 
 // ParseDType is the type that a name means. It wraps [attn.ErrOption].
@@ -87,11 +87,3 @@ func (t DType) Quantised() bool { return t.known() && dtypes[t].largest > 0 }
 func (t DType) integer() bool { return t == I8 || t == I4 }
 
 func (t DType) known() bool { return t < numDTypes }
-
-// Elem is the type's name among this module's kernels, if it is known.
-func (t DType) Elem() (e simd.Elem, known bool) {
-	if t.known() {
-		return dtypes[t].elem, true
-	}
-	return 0, false
-}

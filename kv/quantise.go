@@ -14,7 +14,7 @@ func (p *Plane) put(page PageID, head, slot int, row []float32) error {
 	at := p.Offset(page, head, slot)
 	dst := p.Data[at : at+p.RowBytes()]
 	if !p.Type.Quantised() {
-		simd.Narrow(dst, dtypes[p.Type].elem, row)
+		simd.Narrow(dst, simd.Elem(p.Type), row)
 		return nil
 	}
 	scale := float32(1)
@@ -41,7 +41,7 @@ func (p *Plane) encode(dst []byte, row []float32, head int, scale float32) {
 		for i, x := range row[d : d+n] {
 			codes[i] = p.Type.code(x, scale*p.Scales.Shared(head, d+i, p.Dim))
 		}
-		simd.Narrow(dst[p.Type.RowBytes(d):p.Type.RowBytes(d+n)], dtypes[p.Type].elem, codes[:n])
+		simd.Narrow(dst[p.Type.RowBytes(d):p.Type.RowBytes(d+n)], simd.Elem(p.Type), codes[:n])
 	}
 }
 

@@ -28,7 +28,7 @@ func (p *Plane) Row(dst []float32, page PageID, head, slot int) {
 		return
 	}
 	at := p.Offset(page, head, slot)
-	simd.Widen(dst[:p.Dim], dtypes[p.Type].elem, p.Data[at:at+p.RowBytes()])
+	simd.Widen(dst[:p.Dim], simd.Elem(p.Type), p.Data[at:at+p.RowBytes()])
 	p.Scales.multiply(dst[:p.Dim], page, head, slot)
 }
 

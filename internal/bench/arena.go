@@ -76,7 +76,7 @@ func (a *Arena) fill(ctx context.Context, t kv.DType) error {
 		return nil
 	}
 	a.filled = false
-	elem, _ := t.Elem() // a case's type is known
+	elem := simd.Elem(t) // a case's type is known
 	rng := rand.New(rand.NewPCG(1, uint64(t)))
 	floats := make([]float32, 1<<16+2)
 	for i := range floats {

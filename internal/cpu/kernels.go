@@ -35,12 +35,11 @@ type kernels struct {
 
 // kernels are those for a cache's element types. It wraps [attn.ErrOption].
 func (lib *library) kernels(view *kv.View) (kernels, error) {
-	k, ok := view.K.Type.Elem()
-	if !ok {
+	k, v := simd.Elem(view.K.Type), simd.Elem(view.V.Type)
+	if k >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for keys of type %v", attn.ErrOption, view.K.Type)
 	}
-	v, ok := view.V.Type.Elem()
-	if !ok {
+	if v >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
 	return kernels{k, v, lib.scores[k], lib.accumulate[v]}, nil
