@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,7 +63,11 @@ func (o *Options) complete(c *Config) error {
 		{"number of splits", &o.NumSplits, 0, maxContext},
 	} {
 		if *f.value < 0 || *f.value > f.high {
-			return fmt.Errorf("%w: %s is %d, want 1 to %d, or 0 for %d", ErrInput, f.name, *f.value, f.high, f.zero)
+			instead := strconv.Itoa(f.zero)
+			if f.zero == 0 {
+				instead = "as many as the plan chooses"
+			}
+			return fmt.Errorf("%w: %s is %d, want 1 to %d, or 0 for %s", ErrInput, f.name, *f.value, f.high, instead)
 		}
 		if *f.value == 0 {
 			*f.value = f.zero

@@ -134,6 +134,13 @@ func readJSON(fsys fs.FS, name string, v any) error {
 }
 
 func readBounded(fsys fs.FS, name string, most int64) ([]byte, error) {
+	info, err := fs.Stat(fsys, name) // asked first, because opening a pipe waits for its writer
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is %v, want a regular file", ErrUnsupported, name, info.Mode())
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)

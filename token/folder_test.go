@@ -120,3 +120,16 @@ func TestKnownEnds(t *testing.T) {
 		t.Errorf("harmony: ends %v, want 2 and 3", tok.Ends())
 	}
 }
+
+// TestNegativeIDs: an id below zero is an error, not a panic, in either list.
+func TestNegativeIDs(t *testing.T) {
+	for _, text := range []string{
+		`{"model":{"type":"BPE","vocab":{"a":-2},"merges":[]}}`,
+		`{"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[{"id":-9,"content":"x"}]}`,
+		`{"model":{"type":"BPE","vocab":{"a":-9223372036854775808},"merges":[]}}`,
+	} {
+		if _, err := FromTokenizerJSON([]byte(text)); !errors.Is(err, ErrVocabulary) {
+			t.Errorf("%s: %v, want %v", text, err, ErrVocabulary)
+		}
+	}
+}

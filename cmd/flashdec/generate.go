@@ -69,7 +69,7 @@ func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	g, err := cmd.prepare(l)
+	g, err := cmd.prepare(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
 }
 
 // prepare makes everything that can be refused before the prompt is read.
-func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
-	ids, err := cmd.promptIDs(l)
+func (cmd *generateCmd) prepare(ctx context.Context, l *loaded) (*generation, error) {
+	ids, err := cmd.promptIDs(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
 }
 
 // promptIDs are the ids to continue.
-func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
+func (cmd *generateCmd) promptIDs(ctx context.Context, l *loaded) ([]int, error) {
 	switch {
 	case cmd.IDs == "" && cmd.Prompt == "":
 		return nil, errors.New("there is nothing to continue: give a prompt, or --ids")
@@ -156,7 +156,7 @@ func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
 	text := cmd.Prompt
 	if text == "-" {
 		var err error
-		if text, err = readText("-"); err != nil {
+		if text, err = readText(ctx, "-"); err != nil {
 			return nil, err
 		}
 	}

@@ -44,12 +44,15 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 	if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {
 		return err
 	}
+	if err := notOfModel(cmd.Out, cmd.Model); err != nil {
+		return err
+	}
 	l, err := cmd.load(cmd.Model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(cmd.File)
+	ids, err := l.readTokens(ctx, cmd.File)
 	if err != nil {
 		return err
 	}

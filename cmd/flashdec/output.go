@@ -52,6 +52,27 @@ func checkPlace(path, input string) error {
 	return nil
 }
 
+// notOfModel tells whether an output would replace a file of the model that it is
+// computed from: a GGUF file, or any file of a folder.
+func notOfModel(path, model string) error {
+	out, err := os.Stat(path)
+	if err != nil {
+		return nil // nothing to replace
+	}
+	files := []string{model}
+	if entries, err := os.ReadDir(model); err == nil {
+		for _, e := range entries {
+			files = append(files, filepath.Join(model, e.Name()))
+		}
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && os.SameFile(info, out) {
+			return fmt.Errorf("%s: output is a file of the model %s, want another", quotePath(path), quotePath(model))
+		}
+	}
+	return nil
+}
+
 // writeOutput writes out [seqs, NumHeads, queries, ValueDim] and lse [seqs,
 // NumHeads, queries], whole or not at all. It puts got itself into that order:
 // there may be no room for a copy.

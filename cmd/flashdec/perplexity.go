@@ -71,7 +71,7 @@ func (cmd *perplexityCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(cmd.File)
+	ids, err := l.readTokens(ctx, cmd.File)
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,13 @@ func (r *perplexityReport) measure(ctx context.Context, t *terminal, runners []*
 	}
 	n := float64(r.Tokens)
 	r.NLL /= n
-	r.Perplexity = math.Exp(r.NLL)
+	if r.Perplexity = math.Exp(r.NLL); !isNumber(r.Perplexity) {
+		return fmt.Errorf("a mean −ln p of %g has no perplexity that a float64 holds", r.NLL)
+	}
 	if c := r.comparison; c != nil {
-		c.AgainstPerplexity = math.Exp(c.nll / n)
+		if c.AgainstPerplexity = math.Exp(c.nll / n); !isNumber(c.AgainstPerplexity) {
+			return fmt.Errorf("with %s, a mean −ln p of %g has no perplexity that a float64 holds", c.Against, c.nll/n)
+		}
 		c.MeanKL /= n
 		c.SameTop /= n
 	}
@@ -154,24 +158,31 @@ func (r *perplexityReport) window(ctx context.Context, runners []*model.Runner, 
 			}
 		}
 		for pos := at; pos < min(end, len(ids)-1); pos++ {
-			r.position(ids[pos+1], logits, pos-at, vocab)
+			if !r.position(ids[pos+1], logits, pos-at, vocab) {
+				return fmt.Errorf("window %d, token %d: the model's logits are not finite numbers", r.Windows-1, pos)
+			}
 		}
 		b.steps(end - at)
 	}
 	return nil
 }
 
-// position adds the prediction of one token.
-func (r *perplexityReport) position(next int, logits [][]float32, row, vocab int) {
+// position adds the prediction of one token. False: it is no finite number.
+func (r *perplexityReport) position(next int, logits [][]float32, row, vocab int) bool {
 	r.Tokens++
 	here := logits[0][row*vocab : (row+1)*vocab]
 	norm := logSumExp(here)
 	r.NLL += norm - float64(here[next])
-	if r.comparison == nil {
-		return
+	if c := r.comparison; c != nil {
+		c.add(here, logits[1][row*vocab:(row+1)*vocab], norm, next)
+		if !isNumber(c.nll) || !isNumber(c.MeanKL) {
+			return false
+		}
 	}
-	r.comparison.add(here, logits[1][row*vocab:(row+1)*vocab], norm, next)
+	return isNumber(r.NLL)
 }
+
+func isNumber(x float64) bool { return x-x == 0 }
 
 // add compares predictions with the second's.
 func (c *comparison) add(here, second []float32, hereNorm float64, next int) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +25,14 @@ func parseIDs(list string) ([]int, error) {
 			return nil, fmt.Errorf("a list of token ids begins with [ but does not end with ]")
 		}
 	}
-	fields := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	var fields []string
+	for part := range strings.SplitSeq(list, ",") {
+		if between := strings.Fields(part); len(between) > 0 {
+			fields = append(fields, between...)
+		} else if strings.TrimSpace(list) != "" {
+			return nil, fmt.Errorf("token id %d is missing beside a comma, want numbers, as in 5,17,3", len(fields))
+		}
+	}
 	ids := make([]int, len(fields))
 	for i, field := range fields {
 		n, err := strconv.ParseUint(field, 10, 31)
@@ -46,11 +54,11 @@ func onlyIDs(text string) bool {
 
 // readTokens reads a file of token ids, as numbers or as a safetensors file's input_ids, or of text,
 // which the model's tokenizer turns into ids with the special tokens that it puts around a text.
-func (l *loaded) readTokens(path string) ([]int, error) {
+func (l *loaded) readTokens(ctx context.Context, path string) ([]int, error) {
 	if strings.EqualFold(filepath.Ext(path), ".safetensors") {
 		return l.readInputIDs(path)
 	}
-	text, err := readText(path)
+	text, err := readText(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +114,25 @@ func (l *loaded) encode(text, why string) ([]int, error) {
 }
 
 // readText reads a file, or standard input for "-".
-func readText(path string) (string, error) {
+func readText(ctx context.Context, path string) (string, error) {
+	type read struct {
+		text string
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() { // which may wait for ever, for a terminal or a pipe
+		text, err := readWhole(path)
+		done <- read{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func readWhole(path string) (string, error) {
 	f, name := os.Stdin, "standard input"
 	if path != "-" {
 		var err error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec/internal/timeline"
@@ -63,7 +64,10 @@ func (cmd *traceCmd) Validate() error {
 }
 
 func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
-	for _, path := range cmd.Out {
+	for i, path := range cmd.Out {
+		if slices.Contains(cmd.Out[:i], path) {
+			return fmt.Errorf("%s: named twice as output", quotePath(path))
+		}
 		if err := checkOutput(path, cmd.File, ".svg", ".json"); err != nil {
 			return err
 		}
@@ -81,7 +85,10 @@ func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	r := cmd.report(s, decodes)
-	for _, path := range cmd.Out {
+	for i, path := range cmd.Out {
+		if slices.Contains(cmd.Out[:i], path) {
+			return fmt.Errorf("%s: named twice as output", quotePath(path))
+		}
 		if err := r.write(path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

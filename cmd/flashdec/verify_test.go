@@ -220,3 +220,21 @@ func TestVerifyRoundedInPages(t *testing.T) {
 	}
 	want(t, exitDone, "verify", path, "--kv-dtype=f16")
 }
+
+// TestRowsOfNaNHaveNoLimit: a key of infinities makes a row NaN, in the direct
+// softmax too, and reports stay JSON.
+func TestRowsOfNaNHaveNoLimit(t *testing.T) {
+	var v verdict
+	v.add(verdict{rowLimit: math.NaN()})
+	if v.limit() != 0 || !v.ok() {
+		t.Errorf("a row of NaN: limit %v, ok %t, want 0 and true", v.limit(), v.ok())
+	}
+	v.add(verdict{Err: 2, share: 2, rowLimit: 1})
+	if v.limit() != 1 || v.ok() {
+		t.Errorf("beside a row too far off: limit %v, ok %t, want 1 and false", v.limit(), v.ok())
+	}
+	v.add(verdict{Err: 1, share: math.NaN(), rowLimit: math.NaN()})
+	if v.ok() {
+		t.Error("numbers that have no limit pass")
+	}
+}

@@ -194,7 +194,7 @@ func read(path string) (Entry, error) {
 	if err := d.Decode(&e); err != nil {
 		return e, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return e, fmt.Errorf("%s: %w: text after the entry", path, ErrDamaged)
 	}
 	if e.Version != version {

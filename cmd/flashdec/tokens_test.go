@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseIDs(t *testing.T) {
+	for list, want := range map[string][]int{
+		"5,17,3": {5, 17, 3}, "[5, 17 3]": {5, 17, 3}, " 7 ": {7}, "": nil, "[]": nil,
+		"5\n17\n": {5, 17}, "5, 17": {5, 17},
+	} {
+		if got, err := parseIDs(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q gives %v, %v, want %v", list, got, err, want)
+		}
+	}
+	for list, want := range map[string]string{
+		"5,,3": "token id 1 is missing", ",5": "token id 0 is missing", "5,": "token id 1 is missing",
+		"5,-3": `token id 1 is "-3"`, "[5": "does not end with ]", "4294967296": "token id 0 is",
+	} {
+		if _, err := parseIDs(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", list, err, want)
+		}
+	}
+}
+
+// TestReadingTextCanBeInterrupted: a terminal, or a pipe without a writer, may keep
+// a reader waiting for ever.
+func TestReadingTextCanBeInterrupted(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = r
+	defer func() { os.Stdin = stdin; _ = w.Close() }()
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := readText(ctx, "-"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the interrupt", err)
+	}
+}
+
+// TestLogitsKeepTheirModel: an output that is a file of the model would be written
+// over what is still read.
+func TestLogitsKeepTheirModel(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldenModels+"qwen3")); err != nil {
+		t.Fatal(err)
+	}
+	ids := filepath.Join(t.TempDir(), "ids.txt")
+	if err := os.WriteFile(ids, []byte("5,17,3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weights := filepath.Join(dir, "model.safetensors")
+	before, err := os.ReadFile(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := run(context.Background(), []string{"logits", dir, ids, "-o", weights}, &stdout, &stderr)
+	if code != exitBadInput || !strings.Contains(stderr.String(), "is a file of the model") {
+		t.Errorf("exit %d, %s", code, &stderr)
+	}
+	if after, err := os.ReadFile(weights); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the weights changed (%v)", err)
+	}
+}
