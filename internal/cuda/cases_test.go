@@ -205,10 +205,10 @@ func TestTrapRepeats(t *testing.T) {
 // give the bits of near ones.
 func TestTrapOffsets(t *testing.T) {
 	b := open(t)
-	const stride = 276480 // elements a page
+	const stride, pages = 276480, int64(20001) // elements a page
 	shape := heads(4, 1, 128)
 	for _, dtype := range []kv.DType{kv.BF16, kv.F8E4M3} {
-		bytes := 20001 * stride * dtype.Bits() / 8
+		bytes := int(pages * stride * int64(dtype.Bits()) / 8)
 		var at nv.Pointer
 		if err := b.Do(func() (err error) { at, err = b.ctx.Alloc(bytes); return err }); err != nil {
 			t.Fatal(err)
