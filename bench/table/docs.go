@@ -97,16 +97,16 @@ func shareCeilings(rows []bench.Row) {
 		name    string
 		threads int
 	}
-	ceilings := make(map[place]float64)
+	ceilings := make(map[place][2]float64) // and its spread
 	at := func(r bench.Row) place { return place{groupOf(r), r.Case, r.Threads} }
 	for _, r := range rows {
 		if r.Ceiling > 0 {
-			ceilings[at(r)] = r.Ceiling
+			ceilings[at(r)] = [2]float64{r.Ceiling, r.Spread}
 		}
 	}
 	for i := range rows {
 		if r := &rows[i]; r.Ceiling == 0 {
-			if r.Ceiling = ceilings[at(*r)]; r.Ceiling > 0 {
+			if r.Ceiling, r.Spread = ceilings[at(*r)][0], ceilings[at(*r)][1]; r.Ceiling > 0 {
 				r.Share = r.Rate / r.Ceiling
 			}
 		}
@@ -121,7 +121,7 @@ What was recorded, losses included: tables and pictures of every file in [bench/
 
     go run ./bench/table -docs
 
-Rates are of keys and values read; shares are of a bare read of the same bytes by the same threads in the same run. Ways: *flashdec*; the same
+Rates are of keys and values read; shares are of a bare read of the same bytes by the same threads in the same run, marked ~ where that read was disturbed. Ways: *flashdec*; the same
 *unsplit*, one item a sequence and KV head; *direct*, the softmax in float64; *plain*, a loop as one writes it in Go; and peers by name. Pictures leave out the two
 slow ones, whose bars would not show. To measure another machine and to draw what it did:
 
@@ -166,6 +166,9 @@ func contents(rows []bench.Row) string {
 			suites[i] = fmt.Sprintf("[%s](#%s)", suite, anchor(suite+" on "+device))
 		}
 		text += fmt.Sprintf("- [%s](#%s): %s\n", device, anchor(device), strings.Join(suites, ", "))
+	}
+	if len(bench.Ratios(rows)) > 0 {
+		text += "- [Ratios](#ratios): quantised types, pages, invariant mode and peers, each against its counterpart\n"
 	}
 	return text + "\n"
 }

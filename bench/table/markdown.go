@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec/internal/bench"
@@ -44,17 +45,23 @@ func suiteTable(rows []bench.Row) string {
 	}
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "### %s on %s\n\n", rows[0].Suite, rows[0].Device)
-	line(text, append([]string{"case", "threads", "time", "bare read, GB/s"}, impls...))
-	line(text, rule(4+len(impls)))
+	line(text, append([]string{"case", "heads, q/KV", "sequences × keys", "cache", "threads", "time", "bare read, GB/s"}, impls...))
+	line(text, rule(7+len(impls)))
 	for _, k := range lines {
 		first := cells[k][impls[0]]
-		words := []string{chart.Label(first), threads(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9)}
+		words := []string{
+			chart.Label(first), fmt.Sprintf("%d/%d", first.QHeads, first.KVHeads), lengths(first), first.KVDType,
+			threads(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9),
+		}
 		for _, impl := range impls {
 			words = append(words, cell(cells[k], impl))
 		}
 		line(text, words)
 	}
 	text.WriteString(origin(rows))
+	if slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Disturbed() }) {
+		text.WriteString("~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, and the share says little.\n\n")
+	}
 	return text.String()
 }
 
@@ -74,9 +81,28 @@ func cell(ways map[string]bench.Row, impl string) string {
 	case r.Ceiling == 0: // not known beside this way
 		return fmt.Sprintf("%.1f", r.Rate/1e9)
 	case r.Share < 0.095:
-		return fmt.Sprintf("%.2f (%.1f%%)", r.Rate/1e9, 100*r.Share)
+		return fmt.Sprintf("%.2f (%.1f%%%s)", r.Rate/1e9, 100*r.Share, tilde(r))
 	}
-	return fmt.Sprintf("%.1f (%.0f%%)", r.Rate/1e9, 100*r.Share)
+	return fmt.Sprintf("%.1f (%.0f%%%s)", r.Rate/1e9, 100*r.Share, tilde(r))
+}
+
+// tilde marks a share of a disturbed read.
+func tilde(r bench.Row) string {
+	if r.Disturbed() {
+		return " ~"
+	}
+	return ""
+}
+
+// lengths says how many sequences of how many keys a row has, as far as it tells.
+func lengths(r bench.Row) string {
+	switch {
+	case r.Keys == 0 || r.Keys == r.Batch*r.Len:
+		return fmt.Sprintf("%d × %d", r.Batch, r.Len)
+	case r.Batch == 1:
+		return fmt.Sprintf("1 × %d, %d seen", r.Len, r.Keys)
+	}
+	return fmt.Sprintf("%d, longest %d, %d in all", r.Batch, r.Len, r.Keys)
 }
 
 // origin says how the table came about.
@@ -84,7 +110,9 @@ func origin(rows []bench.Row) string {
 	commits := distinct(rows, func(r bench.Row) string { return r.Commit })
 	text := fmt.Sprintf("\nGB/s of keys and values, and share of the bare read. Time is of %s. Commit %s", rows[0].Impl, strings.Join(commits, ", "))
 	for _, command := range distinct(rows, func(r bench.Row) string { return r.Command }) {
-		if command != "" {
+		if command == "" {
+			text += ", a command that these rows do not hold (bench/results/README.md tells it)"
+		} else {
 			text += fmt.Sprintf(", `%s`", command)
 		}
 	}
@@ -96,11 +124,11 @@ func ratioTable(ratios []bench.Ratio) string {
 		return ""
 	}
 	text := &strings.Builder{}
-	text.WriteString("### Ratios\n\n")
-	line(text, []string{"keys a second", "device", "threads", "times"})
+	text.WriteString("## Ratios\n\nHow many times as many keys a second the first of a pair reads as the second, both of one run.\n\n")
+	line(text, []string{"first, against second", "device", "threads", "first ÷ second"})
 	line(text, rule(4))
 	for _, r := range ratios {
-		line(text, []string{r.What, r.Device, fmt.Sprint(r.Threads), fmt.Sprintf("%.2f", r.Times)})
+		line(text, []string{r.What, r.Device, threads(r.Threads), fmt.Sprintf("%.2f", r.Times)})
 	}
 	return text.String()
 }

@@ -39,7 +39,9 @@ func (*benchCmd) Help() string {
 bytes by the same threads, the ceiling: flashdec, the same without splits
 (unsplit), the direct softmax in float64 (direct), and a plain Go loop (plain).
 The last two are slow, and get fewer keys and rounds: where that is so, the table
-has the number of keys in place of a time, and GB/s is what compares.
+has the number of keys in place of a time, and GB/s is what compares. On two cores
+the suite types takes some five minutes, with --quick about one, and all suites a
+few times as long.
 
 Suites:
 

@@ -115,13 +115,9 @@ func names(rows []bench.Row, name func(bench.Row) string) []string {
 	return all
 }
 
-// calm is how far the rounds of a bare read lie apart on a machine that does
-// nothing else.
-const calm = 0.15
-
 // disturbed marks a share whose ceiling cannot be trusted.
 func disturbed(r bench.Row) string {
-	if r.Spread > calm {
+	if r.Disturbed() {
 		return " ~"
 	}
 	return ""
@@ -198,8 +194,11 @@ func (r *benchReport) compare() {
 			fmt.Sprintf("%+.0f%%", 100*(c.Ratio-1)), fmt.Sprintf("±%.0f%%", 100*c.Noise)))
 	}
 	fmt.Fprintf(text, "\n%s of %d compared with %s changed beyond the noise.\n", count(shown, "row"), len(changes), printable(r.cmd.Compare))
+	if alone, gone := len(r.rows)-len(changes), len(r.old)-len(changes); alone+gone > 0 {
+		fmt.Fprintf(text, "%s\n", fold(fmt.Sprintf("Not compared: %s measured now that the record lacks, %d of the record's that were not measured now.", count(alone, "row"), gone), 0))
+	}
 	if shown > 0 {
-		fmt.Fprintf(text, "\n%s\n", render(table))
+		fmt.Fprintf(text, "\n%s\ntime × ceiling is the time in units of its own run's bare read of the same bytes: a\nmachine that reads slower today changes nothing in it. Noise is how far rounds lay\napart in both runs.\n", render(table))
 	}
 	if r.cmd.JSON || r.cmd.CSV {
 		fmt.Fprint(r.t.errs, text)

@@ -32,8 +32,9 @@ func Compare(old, rows []Row) []Change {
 	return changes
 }
 
-// Beyond reports a change that noise does not explain.
-func (c Change) Beyond() bool { return math.Abs(math.Log(c.Ratio)) > math.Log1p(c.Noise) }
+// Beyond reports a change that noise does not explain, as both are printed: 1 − 0.56
+// is not beyond a noise of 0.85.
+func (c Change) Beyond() bool { return math.Abs(c.Ratio-1) > c.Noise }
 
 // identity is what two rows share when they measured the same thing.
 type identity struct {

@@ -64,6 +64,13 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 	}
 }
 
+// calm is how far the rounds of a bare read lie apart on a machine that does
+// nothing else.
+const calm = 0.15
+
+// Disturbed reports a share whose ceiling cannot be trusted.
+func (r *Row) Disturbed() bool { return r.Spread > calm }
+
 // ReadRows reads recorded rows, one JSON object a line.
 func ReadRows(r io.Reader) ([]Row, error) {
 	var rows []Row

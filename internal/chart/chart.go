@@ -144,13 +144,15 @@ type panel struct {
 	legend []way
 	lines  bool // else bars
 	plot   *plot.Plot
-	height vg.Length // of the plot
+	height vg.Length   // of the plot
+	above  []plot.Tick // of an axis above the plot, too; nil for none
+	over   []mark      // bars that are cut off
 }
 
 const (
 	width      = 22 * vg.Centimeter
 	margin     = 4 * vg.Millimeter
-	headHeight = 14 * vg.Millimeter // of a title and a legend
+	headHeight = 15 * vg.Millimeter // of a title and a legend
 )
 
 // sans is the font of all text: its widths are those of the sans-serif fonts that most
@@ -218,7 +220,9 @@ func (p panel) draw(c draw.Canvas) {
 		c.FillText(style, vg.Point{X: x, Y: y}, w.name)
 		x += style.Width(w.name) + 6*vg.Millimeter
 	}
-	p.plot.Draw(draw.Crop(c, 0, 0, 0, -headHeight))
+	c = draw.Crop(c, 0, 0, 0, -headHeight)
+	p.plot.Draw(c)
+	p.drawOver(p.plot.DataCanvas(c))
 }
 
 // key draws what the legend has before a name, a box or a piece of line, and returns

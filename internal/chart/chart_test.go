@@ -102,6 +102,33 @@ func TestBarsAreShares(t *testing.T) {
 	}
 }
 
+// TestBarsThatAreCutOffSayWhatTheyReach, and disturbed reads are marked; other pictures
+// say nothing of either.
+func TestBarsThatAreCutOffSayWhatTheyReach(t *testing.T) {
+	all := rows("types")[:2]
+	calm := texts(t, svg(t, all))
+	all[0].Share, all[0].Spread = 1.31, 0.5
+	said := texts(t, svg(t, all))
+	for _, say := range []string{"131% »", "1K <keys> & more ~", "bytes a second, in % of a bare read of the same bytes; ~ a read that was disturbed"} {
+		if !slices.Contains(said, say) || slices.Contains(calm, say) {
+			t.Errorf("the picture says %q, and %q where nothing is cut off; want %q in the first alone", said, calm, say)
+		}
+	}
+}
+
+// TestTheAxisIsAboveToo: a picture of many bars is long, and read from both ends.
+func TestTheAxisIsAboveToo(t *testing.T) {
+	n := 0
+	for _, text := range texts(t, svg(t, rows("types"))) {
+		if text == "75" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("75%% is named %d times, want it below and above", n)
+	}
+}
+
 // TestShortenedStepsAreNoTimes: a way that ran on fewer keys has no place on the line
 // of a length.
 func TestShortenedStepsAreNoTimes(t *testing.T) {
