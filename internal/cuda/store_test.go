@@ -256,7 +256,7 @@ func TestOutOfDeviceMemory(t *testing.T) {
 	cfg := kv.Config{NumKVHeads: 8, KeyDim: 128, ValueDim: 128, PageSize: 16, NumPages: 1 << 24, KeyType: kv.BF16, ValueType: kv.BF16}
 	for range 3 { // it would run out of what is left, were anything kept
 		_, err := b.NewStore(cfg)
-		if !nv.Is(err, nv.OutOfMemory) || !strings.Contains(err.Error(), "are free") || !strings.Contains(err.Error(), fmt.Sprint(1<<24*16*8*128*2)) {
+		if !nv.Is(err, nv.OutOfMemory) || !strings.Contains(err.Error(), "are free") || !strings.Contains(err.Error(), fmt.Sprint(int64(1<<24*16*8*128*2))) {
 			t.Fatalf("got %v", err)
 		}
 	}
