@@ -1,0 +1,60 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/sample"
+	"github.com/flashdec/flashdec/token"
+)
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Generate from Go: text to ids, ids to logits, logits to the next id, and ids back
+// to text. This model's weights are random, so it repeats itself; it has no tokenizer
+// and borrows one, where others have token.FromFolder or token.FromGGUF read theirs.
+func Example() {
+	eng, err := flashdec.Open(flashdec.Options{})
+	check(err)
+	defer eng.Close()
+	m, err := model.Open("testdata/golden/gemma3") // or a GGUF file
+	check(err)
+	defer m.Close()
+	runner, err := model.NewRunner(m, model.Options{Engine: eng})
+	check(err)
+	defer runner.Close()
+	vocabulary, err := os.ReadFile("../token/testdata/unigram.tokenizer.json")
+	check(err)
+	words, err := token.FromTokenizerJSON(vocabulary)
+	check(err)
+	chain, err := sample.New(m.Config().VocabSize, sample.Options{}) // greedy
+	check(err)
+
+	ctx, seq, logits := context.Background(), runner.NewSequence(), make([]float32, m.Config().VocabSize)
+	ids, err := words.Encode("Hello")
+	check(err)
+	check(seq.Feed(ctx, ids, logits, nil)) // the prompt, a batch at a time
+	fmt.Print("Hello")
+	text := words.Stream() // bytes of a character wait until it is whole
+	for range 8 {
+		id, err := chain.Next(logits)
+		check(err)
+		if words.IsEnd(id) {
+			break
+		}
+		fmt.Print(text.Next(id))
+		check(runner.Forward(ctx, model.Part{Seq: seq, IDs: []int{id}, Logits: logits}))
+	}
+	fmt.Printf("%s\n%d tokens of the prompt, %d in all\n", text.Flush(), len(ids), seq.Len())
+	// Output:
+	// Hellololololololololo
+	// 4 tokens of the prompt, 12 in all
+}
