@@ -57,7 +57,8 @@ func (g *GPU) Info() backend.Info { return g.b.Info() }
 // the GPU, the results come back.
 func (g *GPU) Decode(ctx context.Context, l *backend.Launch) error { return g.b.Decode(ctx, l) }
 
-// Close implements [backend.Backend]. Close caches and steps first.
+// Close implements [backend.Backend]. It closes caches and steps that are still open:
+// their memory goes back, and views of them fail [kv.View.Validate].
 func (g *GPU) Close() error { return g.b.Close() }
 
 // Pointer is an address in the GPU's memory.

@@ -34,7 +34,11 @@ type Backend struct {
 	stream  *nv.Stream
 	kernels map[variant]*kernel
 	tuning  tuning
+	owners  map[owner]struct{} // of device memory: stores and steps that are not closed
 }
+
+// owner has device memory that it can give back, in the backend's context.
+type owner interface{ free() error }
 
 // Open opens a GPU. Where there is none, the error wraps [nv.ErrNoGPU] and says
 // what is missing.
@@ -47,7 +51,7 @@ func Open(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{kernels: map[variant]*kernel{}}
+	b := &Backend{kernels: map[variant]*kernel{}, owners: map[owner]struct{}{}}
 	if err := b.describe(dev); err != nil {
 		return nil, err
 	}
@@ -133,7 +137,9 @@ func (b *Backend) Info() backend.Info {
 	}
 }
 
-// Close implements [backend.Backend].
+// Close implements [backend.Backend]. Stores and steps that are open are closed: the
+// context is the device's primary one, and outlives the backend, with all memory
+// taken in it, where another part of the process holds it too.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +148,12 @@ func (b *Backend) Close() error {
 	}
 	b.closed = true
 	err := b.ctx.Do(func() error {
-		return errors.Join(b.stream.Destroy(), b.module.Unload())
+		err := b.stream.Synchronize()
+		for o := range b.owners {
+			err = errors.Join(err, o.free())
+		}
+		b.owners = nil
+		return errors.Join(err, b.stream.Destroy(), b.module.Unload())
 	})
 	return errors.Join(err, b.ctx.Release())
 }

@@ -68,7 +68,11 @@ func (b *Backend) NewStep(c StepConfig) (*Step, error) {
 		s, err = b.newStep(c)
 		return err
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	b.owners[s] = struct{}{}
+	return s, nil
 }
 
 func (b *Backend) newStep(c StepConfig) (*Step, error) {
@@ -295,6 +299,10 @@ func (s *Step) fits(bufs Buffers) error {
 func (s *Step) Close() error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
+	if s.b.closed {
+		return nil // by the backend's Close
+	}
+	delete(s.b.owners, s)
 	return s.b.ctx.Do(s.free)
 }
 

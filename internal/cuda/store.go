@@ -50,6 +50,7 @@ func (b *Backend) NewStore(cfg kv.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.owners[s] = struct{}{}
 	return s, nil
 }
 
@@ -254,13 +255,15 @@ func (s *Store) stage(bytes int) error {
 func (s *Store) Close() error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
-	if s.freed.Swap(true) || s.b.closed {
-		return nil // a closed backend's context is gone, its memory with it
+	if s.freed.Load() {
+		return nil // by an earlier call, or the backend's Close
 	}
+	delete(s.b.owners, s)
 	return s.b.ctx.Do(func() error { return errors.Join(s.b.stream.Synchronize(), s.free()) })
 }
 
 func (s *Store) free() error {
+	s.freed.Store(true)
 	var err error
 	for _, p := range append(s.memory, s.staging) {
 		err = errors.Join(err, s.b.ctx.Free(p))

@@ -31,18 +31,28 @@ R cuDeviceGetCount(int *n) { *n = 1; return 0; }
 R cuDeviceGet(int *d, int i) { *d = i + 40; return 0; }
 R cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Fake %d", d); return 0; }
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a * 1000 + d; return 0; }
-R cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)0x77; return 0; }
-R cuDevicePrimaryCtxRelease_v2(int d) { return 0; }
-R cuCtxSetCurrent(void *c) { return c == (void *)0x77 ? 0 : 201; }
+static int retained;
+R cuDevicePrimaryCtxRetain(void **c, int d) { retained++; *c = (void *)0x77; return 0; }
+R cuDevicePrimaryCtxRelease_v2(int d) { return retained-- > 0 ? 0 : 201; }
+R cuCtxSetCurrent(void *c) { return c == (void *)0x77 && retained > 0 ? 0 : 201; }
 R cuCtxSynchronize(void) { return 0; }
 R cuMemGetInfo_v2(size_t *f, size_t *t) { *f = TOTAL - used; *t = TOTAL; return 0; }
+// Before memory stands its size.
+enum { BEFORE = 256 };
 R cuMemAlloc_v2(P *p, size_t n) {
   if (used + n > TOTAL) return 2;
   used += n;
-  *p = (P)malloc(n);
+  size_t *at = malloc(BEFORE + n);
+  *at = n;
+  *p = (P)at + BEFORE;
   return 0;
 }
-R cuMemFree_v2(P p) { free((void *)p); return 0; }
+R cuMemFree_v2(P p) {
+  if (!p) return 0;
+  used -= *(size_t *)(p - BEFORE);
+  free((void *)(p - BEFORE));
+  return 0;
+}
 R cuMemcpyHtoDAsync_v2(P d, const void *s, size_t n, void *q) { memcpy((void *)d, s, n); return 0; }
 R cuMemcpyDtoHAsync_v2(void *d, P s, size_t n, void *q) { memcpy(d, (void *)s, n); return 0; }
 R cuMemcpyDtoDAsync_v2(P d, P s, size_t n, void *q) { memcpy((void *)d, (void *)s, n); return 0; }
