@@ -32,6 +32,11 @@ func (k ScaleKind) String() string {
 // Scales are what the elements of a plane are multiplied by: a value is element ×
 // scale. The zero value is none. A scale may be zero or negative; an infinite one
 // counts as NaN.
+//
+// In a [Config], those of TensorScale without Values are a scale of 1: what is stored
+// is the code nearest to the value itself. The 8-bit floats keep their relative
+// precision then, from 2⁻⁶ to 448 and from 2⁻¹⁴ to 57344; the integers round to whole
+// numbers, −128 to 127 and −8 to 7, and nothing is left of values below ½.
 type Scales struct {
 	Kind   ScaleKind
 	Values []float32
