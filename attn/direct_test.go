@@ -234,6 +234,11 @@ func TestTreeMask(t *testing.T) {
 			}
 		}
 	}
+	for says, parents := range map[string][]int{"want -1: the first node is a root": {0}, "want an earlier node, 0 to 1, or -1 for a root": {-1, 0, 2}} {
+		if _, err := attn.TreeMask(parents); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("parents %v: error %v, want it to say %q", parents, err, says)
+		}
+	}
 	if _, err := attn.TreeMask([]int{-1, 1}); !errors.Is(err, attn.ErrOption) {
 		t.Errorf("a node that is its own parent: %v, want ErrOption", err)
 	}

@@ -64,6 +64,13 @@ func TestBenchRecords(t *testing.T) {
 	if text := want(t, exitDone, append(flags, "--compare="+record)...).stdout; !strings.Contains(text, "compared with") {
 		t.Errorf("the table does not say what changed:\n%s", text)
 	}
+	// Of 8 rows, 4 are measured again; with two threads in place of one, all are new.
+	for other, says := range map[string]string{"--match=window": "0 rows measured now that the record lacks, 4 of", "--threads=2": "8 rows measured now that the record lacks, 8 of"} {
+		text := want(t, exitDone, append(flags, "--compare="+record, other)...).stdout
+		if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, "Not compared: "+says) {
+			t.Errorf("%s: want %q told:\n%s", other, says, text)
+		}
+	}
 	r := want(t, exitDone, append(flags, "--compare="+record, "--json")...)
 	if objects(t, r.stdout); !strings.Contains(r.errs, "compared with") {
 		t.Errorf("stderr %q does not say what changed", r.errs)

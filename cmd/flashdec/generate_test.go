@@ -82,7 +82,7 @@ func TestGenerateWithoutText(t *testing.T) {
 		t.Errorf("stdout is %q, want %q", r.stdout, wanted)
 	}
 	fits(t, r.errs)
-	for _, words := range []string{"prompt     40 tokens", "decode     3 tokens", "attention", "keys and values as f16"} {
+	for _, words := range []string{"prompt     40 tokens", "decode     3 tokens", "attention", "keys and values as f16", "42 tokens used"} {
 		if !strings.Contains(r.errs, words) {
 			t.Errorf("--stats says nothing of %q:\n%s", words, r.errs)
 		}
@@ -94,6 +94,10 @@ func TestGenerateEnds(t *testing.T) {
 	generate := func(flags ...string) map[string]any {
 		args := append([]string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--json"}, flags...)
 		return objects(t, want(t, exitDone, args...).stdout)[0]
+	}
+	told := want(t, exitDone, "generate", goldenModels+"qwen2", "--ids=1", "--max-context=1").errs
+	if !strings.Contains(told, "the context is full after 1 token: see --max-context") {
+		t.Errorf("stderr is %q, want it to say why nothing more comes", told)
 	}
 	line := generate("--max-context=8", "--max-tokens=100")
 	if ids := line["ids"].([]any); line["ended"] != endContext || len(ids) != 6 {

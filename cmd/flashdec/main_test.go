@@ -137,6 +137,14 @@ func TestHelpTellsDefaults(t *testing.T) {
 	}
 }
 
+// TestUsageErrorsPointToTheVerb: what is wrong with a verb's flags is explained by its
+// own help.
+func TestUsageErrorsPointToTheVerb(t *testing.T) {
+	refuses(t, []string{"missing flags", "--lens", "(see flashdec plan --help)"}, "plan")
+	refuses(t, []string{"--nonsense", "(see flashdec bench --help)"}, "bench", "--nonsense")
+	refuses(t, []string{"(see flashdec --help)"}, "nonsense")
+}
+
 func TestUsage(t *testing.T) {
 	const layer = "../../testdata/real/layer19.safetensors"
 	for _, c := range []struct {
