@@ -858,6 +858,340 @@ ahead20done:
 	VZEROUPPER
 	RET
 
+// func accumulateF32x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys21:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead22done
+
+ahead22:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead22same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead22row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead22done
+
+ahead22row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead22same:
+	DECQ R8
+	JNZ  ahead22
+
+ahead22done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VMOVUPS      (R8), Z16
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z5
+	VFMADD231PS  Z15, Z16, Z9
+	VMOVUPS      64(R8), Z16
+	VFMADD231PS  Z13, Z16, Z2
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z10
+	VMOVUPS      128(R8), Z16
+	VFMADD231PS  Z13, Z16, Z3
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      192(R8), Z16
+	VFMADD231PS  Z13, Z16, Z4
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys21done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset23
+	MOVQ         (DI)(R9*8), R11
+
+offset23:
+	JMP keys21
+
+keys21done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys24:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead25done
+
+ahead25:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead25same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead25done
+
+ahead25row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead25same:
+	DECQ R8
+	JNZ  ahead25
+
+ahead25done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VBROADCASTSS (AX)(CX*2), Z6
+	VMOVUPS.Z    (R8), K1, Z7
+	VFMADD231PS  Z4, Z7, Z1
+	VFMADD231PS  Z5, Z7, Z2
+	VFMADD231PS  Z6, Z7, Z3
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys24done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset26
+	MOVQ         (DI)(R9*8), R11
+
+offset26:
+	JMP keys24
+
+keys24done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VBROADCASTSS (DX), Z5
+	VCMPPS       $0x04, Z4, Z5, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z5
+	VFMADD231PS  Z5, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead27done
+
+ahead27:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead27same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead27row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead27done
+
+ahead27row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead27same:
+	DECQ AX
+	JNZ  ahead27
+
+ahead27done:
+	VZEROUPPER
+	RET
+
 // func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $32-96
@@ -927,35 +1261,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys21:
+keys28:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead22done
+	JZ    ahead29done
 
-ahead22:
+ahead29:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead22same
+	JNZ        ahead29same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead22row
+	JLT        ahead29row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead22done
+	JMP        ahead29done
 
-ahead22row:
+ahead29row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead22same:
+ahead29same:
 	DECQ R8
-	JNZ  ahead22
+	JNZ  ahead29
 
-ahead22done:
+ahead29done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -985,16 +1319,16 @@ ahead22done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys21done
+	JGE          keys28done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset23
+	JEQ          offset30
 	MOVQ         (DI)(R9*8), R11
 
-offset23:
-	JMP keys21
+offset30:
+	JMP keys28
 
-keys21done:
+keys28done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1101,35 +1435,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys24:
+keys31:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead25done
+	JZ    ahead32done
 
-ahead25:
+ahead32:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead25same
+	JNZ        ahead32same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead25row
+	JLT        ahead32row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead25done
+	JMP        ahead32done
 
-ahead25row:
+ahead32row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead25same:
+ahead32same:
 	DECQ R8
-	JNZ  ahead25
+	JNZ  ahead32
 
-ahead25done:
+ahead32done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z5
 	VBROADCASTSS (AX)(CX*1), Z6
@@ -1144,16 +1478,16 @@ ahead25done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys24done
+	JGE          keys31done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset26
+	JEQ          offset33
 	MOVQ         (DI)(R9*8), R11
 
-offset26:
-	JMP keys24
+offset33:
+	JMP keys31
 
-keys24done:
+keys31done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1197,32 +1531,1212 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead27done
+	JZ    ahead34done
 
-ahead27:
+ahead34:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead27same
+	JNZ        ahead34same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead27row
+	JLT        ahead34row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead27done
+	JMP        ahead34done
 
-ahead27row:
+ahead34row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead27same:
+ahead34same:
 	DECQ AX
-	JNZ  ahead27
+	JNZ  ahead34
 
-ahead27done:
+ahead34done:
+	VZEROUPPER
+	RET
+
+// func accumulateF32x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys35:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead36done
+
+ahead36:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead36same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead36row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead36done
+
+ahead36row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead36same:
+	DECQ R8
+	JNZ  ahead36
+
+ahead36done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z21
+	VBROADCASTSS (AX)(CX*1), Z22
+	VBROADCASTSS (AX)(CX*2), Z23
+	VBROADCASTSS (DX)(CX*2), Z24
+	VBROADCASTSS (AX)(CX*4), Z25
+	VMOVUPS      (R8), Z26
+	VFMADD231PS  Z21, Z26, Z1
+	VFMADD231PS  Z22, Z26, Z5
+	VFMADD231PS  Z23, Z26, Z9
+	VFMADD231PS  Z24, Z26, Z13
+	VFMADD231PS  Z25, Z26, Z17
+	VMOVUPS      64(R8), Z26
+	VFMADD231PS  Z21, Z26, Z2
+	VFMADD231PS  Z22, Z26, Z6
+	VFMADD231PS  Z23, Z26, Z10
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z18
+	VMOVUPS      128(R8), Z26
+	VFMADD231PS  Z21, Z26, Z3
+	VFMADD231PS  Z22, Z26, Z7
+	VFMADD231PS  Z23, Z26, Z11
+	VFMADD231PS  Z24, Z26, Z15
+	VFMADD231PS  Z25, Z26, Z19
+	VMOVUPS      192(R8), Z26
+	VFMADD231PS  Z21, Z26, Z4
+	VFMADD231PS  Z22, Z26, Z8
+	VFMADD231PS  Z23, Z26, Z12
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z20
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys35done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset37
+	MOVQ         (DI)(R9*8), R11
+
+offset37:
+	JMP keys35
+
+keys35done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X21
+	VPBROADCASTD X21, Z21
+	VBROADCASTSS (DX), Z22
+	VCMPPS       $0x04, Z21, Z22, K1
+	VMOVUPS.Z    (AX), K1, Z23
+	VFMADD231PS  Z23, Z22, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys38:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead39done
+
+ahead39:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead39same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead39row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead39done
+
+ahead39row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead39same:
+	DECQ R8
+	JNZ  ahead39
+
+ahead39done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VBROADCASTSS (AX)(CX*4), Z10
+	VMOVUPS.Z    (R8), K1, Z11
+	VFMADD231PS  Z6, Z11, Z1
+	VFMADD231PS  Z7, Z11, Z2
+	VFMADD231PS  Z8, Z11, Z3
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys38done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset40
+	MOVQ         (DI)(R9*8), R11
+
+offset40:
+	JMP keys38
+
+keys38done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead41done
+
+ahead41:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead41same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead41row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead41done
+
+ahead41row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead41same:
+	DECQ AX
+	JNZ  ahead41
+
+ahead41done:
+	VZEROUPPER
+	RET
+
+// func accumulateF32x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys42:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead43done
+
+ahead43:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead43same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead43row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead43done
+
+ahead43row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead43same:
+	DECQ R8
+	JNZ  ahead43
+
+ahead43done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VBROADCASTSS (DX)(CX*2), Z16
+	VBROADCASTSS (AX)(CX*4), Z17
+	VBROADCASTSS (DX)(CX*4), Z18
+	VMOVUPS      (R8), Z19
+	VFMADD231PS  Z13, Z19, Z1
+	VFMADD231PS  Z14, Z19, Z3
+	VFMADD231PS  Z15, Z19, Z5
+	VFMADD231PS  Z16, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Z18, Z19, Z11
+	VMOVUPS      64(R8), Z19
+	VFMADD231PS  Z13, Z19, Z2
+	VFMADD231PS  Z14, Z19, Z4
+	VFMADD231PS  Z15, Z19, Z6
+	VFMADD231PS  Z16, Z19, Z8
+	VFMADD231PS  Z17, Z19, Z10
+	VFMADD231PS  Z18, Z19, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys42done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset44
+	MOVQ         (DI)(R9*8), R11
+
+offset44:
+	JMP keys42
+
+keys42done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys45:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead46done
+
+ahead46:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead46same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead46row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead46done
+
+ahead46row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead46same:
+	DECQ R8
+	JNZ  ahead46
+
+ahead46done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VBROADCASTSS (DX)(CX*4), Z12
+	VMOVUPS.Z    (R8), K1, Z13
+	VFMADD231PS  Z7, Z13, Z1
+	VFMADD231PS  Z8, Z13, Z2
+	VFMADD231PS  Z9, Z13, Z3
+	VFMADD231PS  Z10, Z13, Z4
+	VFMADD231PS  Z11, Z13, Z5
+	VFMADD231PS  Z12, Z13, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys45done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset47
+	MOVQ         (DI)(R9*8), R11
+
+offset47:
+	JMP keys45
+
+keys45done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VBROADCASTSS (DX), Z8
+	VCMPPS       $0x04, Z7, Z8, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z8, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead48done
+
+ahead48:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead48same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead48row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead48done
+
+ahead48row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead48same:
+	DECQ AX
+	JNZ  ahead48
+
+ahead48done:
+	VZEROUPPER
+	RET
+
+// func accumulateF32x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys49:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead50done
+
+ahead50:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead50same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead50row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead50done
+
+ahead50row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead50same:
+	DECQ R9
+	JNZ  ahead50
+
+ahead50done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z15
+	VBROADCASTSS (AX)(CX*1), Z16
+	VBROADCASTSS (AX)(CX*2), Z17
+	VBROADCASTSS (DX)(CX*2), Z18
+	VBROADCASTSS (AX)(CX*4), Z19
+	VBROADCASTSS (DX)(CX*4), Z20
+	VBROADCASTSS (AX)(DI*2), Z21
+	VMOVUPS      (R9), Z22
+	VFMADD231PS  Z15, Z22, Z1
+	VFMADD231PS  Z16, Z22, Z3
+	VFMADD231PS  Z17, Z22, Z5
+	VFMADD231PS  Z18, Z22, Z7
+	VFMADD231PS  Z19, Z22, Z9
+	VFMADD231PS  Z20, Z22, Z11
+	VFMADD231PS  Z21, Z22, Z13
+	VMOVUPS      64(R9), Z22
+	VFMADD231PS  Z15, Z22, Z2
+	VFMADD231PS  Z16, Z22, Z4
+	VFMADD231PS  Z17, Z22, Z6
+	VFMADD231PS  Z18, Z22, Z8
+	VFMADD231PS  Z19, Z22, Z10
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z14
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys49done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset51
+	MOVQ         (R8)(R10*8), R12
+
+offset51:
+	JMP keys49
+
+keys49done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys52:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead53done
+
+ahead53:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead53same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead53row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead53done
+
+ahead53row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead53same:
+	DECQ R9
+	JNZ  ahead53
+
+ahead53done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VBROADCASTSS (AX)(DI*2), Z14
+	VMOVUPS.Z    (R9), K1, Z15
+	VFMADD231PS  Z8, Z15, Z1
+	VFMADD231PS  Z9, Z15, Z2
+	VFMADD231PS  Z10, Z15, Z3
+	VFMADD231PS  Z11, Z15, Z4
+	VFMADD231PS  Z12, Z15, Z5
+	VFMADD231PS  Z13, Z15, Z6
+	VFMADD231PS  Z14, Z15, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys52done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset54
+	MOVQ         (R8)(R10*8), R12
+
+offset54:
+	JMP keys52
+
+keys52done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead55done
+
+ahead55:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead55same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead55row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead55done
+
+ahead55row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead55same:
+	DECQ AX
+	JNZ  ahead55
+
+ahead55done:
 	VZEROUPPER
 	RET
 
@@ -1296,35 +2810,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys28:
+keys56:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead29done
+	JZ    ahead57done
 
-ahead29:
+ahead57:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead29same
+	JNZ        ahead57same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead29row
+	JLT        ahead57row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead29done
+	JMP        ahead57done
 
-ahead29row:
+ahead57row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead29same:
+ahead57same:
 	DECQ R9
-	JNZ  ahead29
+	JNZ  ahead57
 
-ahead29done:
+ahead57done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -1356,16 +2870,16 @@ ahead29done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys28done
+	JGE          keys56done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset30
+	JEQ          offset58
 	MOVQ         (R8)(R10*8), R12
 
-offset30:
-	JMP keys28
+offset58:
+	JMP keys56
 
-keys28done:
+keys56done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1489,35 +3003,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys31:
+keys59:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead32done
+	JZ    ahead60done
 
-ahead32:
+ahead60:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead32same
+	JNZ        ahead60same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead32row
+	JLT        ahead60row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead32done
+	JMP        ahead60done
 
-ahead32row:
+ahead60row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead32same:
+ahead60same:
 	DECQ R9
-	JNZ  ahead32
+	JNZ  ahead60
 
-ahead32done:
+ahead60done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -1540,16 +3054,16 @@ ahead32done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys31done
+	JGE          keys59done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset33
+	JEQ          offset61
 	MOVQ         (R8)(R10*8), R12
 
-offset33:
-	JMP keys31
+offset61:
+	JMP keys59
 
-keys31done:
+keys59done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1621,32 +3135,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead34done
+	JZ    ahead62done
 
-ahead34:
+ahead62:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead34same
+	JNZ        ahead62same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead34row
+	JLT        ahead62row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead34done
+	JMP        ahead62done
 
-ahead34row:
+ahead62row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead34same:
+ahead62same:
 	DECQ AX
-	JNZ  ahead34
+	JNZ  ahead62
 
-ahead34done:
+ahead62done:
 	VZEROUPPER
 	RET
 
@@ -1710,35 +3224,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys35:
+keys63:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead36done
+	JZ    ahead64done
 
-ahead36:
+ahead64:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead36same
+	JNZ        ahead64same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead36row
+	JLT        ahead64row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead36done
+	JMP        ahead64done
 
-ahead36row:
+ahead64row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead36same:
+ahead64same:
 	DECQ DX
-	JNZ  ahead36
+	JNZ  ahead64
 
-ahead36done:
+ahead64done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VCVTPH2PS    (DX), Z10
@@ -1760,16 +3274,16 @@ ahead36done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys35done
+	JGE          keys63done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset37
+	JEQ          offset65
 	MOVQ         (CX)(DI*8), R9
 
-offset37:
-	JMP keys35
+offset65:
+	JMP keys63
 
-keys35done:
+keys63done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1832,35 +3346,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys38:
+keys66:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead39done
+	JZ    ahead67done
 
-ahead39:
+ahead67:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead39same
+	JNZ        ahead67same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead39row
+	JLT        ahead67row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead39done
+	JMP        ahead67done
 
-ahead39row:
+ahead67row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead39same:
+ahead67same:
 	DECQ DX
-	JNZ  ahead39
+	JNZ  ahead67
 
-ahead39done:
+ahead67done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VCVTPH2PS    (DX), Z6
@@ -1874,16 +3388,16 @@ ahead39done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys38done
+	JGE          keys66done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset40
+	JEQ          offset68
 	MOVQ         (CX)(DI*8), R9
 
-offset40:
-	JMP keys38
+offset68:
+	JMP keys66
 
-keys38done:
+keys66done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1941,35 +3455,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys41:
+keys69:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead42done
+	JZ    ahead70done
 
-ahead42:
+ahead70:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead42same
+	JNZ        ahead70same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead42row
+	JLT        ahead70row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead42done
+	JMP        ahead70done
 
-ahead42row:
+ahead70row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead42same:
+ahead70same:
 	DECQ DX
-	JNZ  ahead42
+	JNZ  ahead70
 
-ahead42done:
+ahead70done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VCVTPH2PS.Z  (DX), K1, Z3
@@ -1977,16 +3491,16 @@ ahead42done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys41done
+	JGE          keys69done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset43
+	JEQ          offset71
 	MOVQ         (CX)(DI*8), R9
 
-offset43:
-	JMP keys41
+offset71:
+	JMP keys69
 
-keys41done:
+keys69done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2009,32 +3523,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead44done
+	JZ    ahead72done
 
-ahead44:
+ahead72:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead44same
+	JNZ        ahead72same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead44row
+	JLT        ahead72row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead44done
+	JMP        ahead72done
 
-ahead44row:
+ahead72row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead44same:
+ahead72same:
 	DECQ AX
-	JNZ  ahead44
+	JNZ  ahead72
 
-ahead44done:
+ahead72done:
 	VZEROUPPER
 	RET
 
@@ -2106,35 +3620,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys45:
+keys73:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead46done
+	JZ    ahead74done
 
-ahead46:
+ahead74:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead46same
+	JNZ        ahead74same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead46row
+	JLT        ahead74row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead46done
+	JMP        ahead74done
 
-ahead46row:
+ahead74row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead46same:
+ahead74same:
 	DECQ DI
-	JNZ  ahead46
+	JNZ  ahead74
 
-ahead46done:
+ahead74done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -2165,16 +3679,16 @@ ahead46done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys45done
+	JGE          keys73done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset47
+	JEQ          offset75
 	MOVQ         (DX)(R8*8), R10
 
-offset47:
-	JMP keys45
+offset75:
+	JMP keys73
 
-keys45done:
+keys73done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2268,35 +3782,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys48:
+keys76:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead49done
+	JZ    ahead77done
 
-ahead49:
+ahead77:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead49same
+	JNZ        ahead77same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead49row
+	JLT        ahead77row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead49done
+	JMP        ahead77done
 
-ahead49row:
+ahead77row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead49same:
+ahead77same:
 	DECQ DI
-	JNZ  ahead49
+	JNZ  ahead77
 
-ahead49done:
+ahead77done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -2315,16 +3829,16 @@ ahead49done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys48done
+	JGE          keys76done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset50
+	JEQ          offset78
 	MOVQ         (DX)(R8*8), R10
 
-offset50:
-	JMP keys48
+offset78:
+	JMP keys76
 
-keys48done:
+keys76done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2398,35 +3912,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys51:
+keys79:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead52done
+	JZ    ahead80done
 
-ahead52:
+ahead80:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead52same
+	JNZ        ahead80same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead52row
+	JLT        ahead80row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead52done
+	JMP        ahead80done
 
-ahead52row:
+ahead80row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead52same:
+ahead80same:
 	DECQ DI
-	JNZ  ahead52
+	JNZ  ahead80
 
-ahead52done:
+ahead80done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z3
 	VBROADCASTSS (AX)(CX*1), Z4
@@ -2436,16 +3950,16 @@ ahead52done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys51done
+	JGE          keys79done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset53
+	JEQ          offset81
 	MOVQ         (DX)(R8*8), R10
 
-offset53:
-	JMP keys51
+offset81:
+	JMP keys79
 
-keys51done:
+keys79done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2475,32 +3989,366 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead54done
+	JZ    ahead82done
 
-ahead54:
+ahead82:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead54same
+	JNZ        ahead82same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead54row
+	JLT        ahead82row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead54done
+	JMP        ahead82done
 
-ahead54row:
+ahead82row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead54same:
+ahead82same:
 	DECQ AX
-	JNZ  ahead54
+	JNZ  ahead82
 
-ahead54done:
+ahead82done:
+	VZEROUPPER
+	RET
+
+// func accumulateF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys83:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead84done
+
+ahead84:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead84same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead84row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead84done
+
+ahead84row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead84same:
+	DECQ R8
+	JNZ  ahead84
+
+ahead84done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VCVTPH2PS    (R8), Z16
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z5
+	VFMADD231PS  Z15, Z16, Z9
+	VCVTPH2PS    32(R8), Z16
+	VFMADD231PS  Z13, Z16, Z2
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z10
+	VCVTPH2PS    64(R8), Z16
+	VFMADD231PS  Z13, Z16, Z3
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z11
+	VCVTPH2PS    96(R8), Z16
+	VFMADD231PS  Z13, Z16, Z4
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys83done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset85
+	MOVQ         (DI)(R9*8), R11
+
+offset85:
+	JMP keys83
+
+keys83done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys86:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead87done
+
+ahead87:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead87same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead87row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead87done
+
+ahead87row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead87same:
+	DECQ R8
+	JNZ  ahead87
+
+ahead87done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VBROADCASTSS (AX)(CX*2), Z6
+	VCVTPH2PS.Z  (R8), K1, Z7
+	VFMADD231PS  Z4, Z7, Z1
+	VFMADD231PS  Z5, Z7, Z2
+	VFMADD231PS  Z6, Z7, Z3
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys86done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset88
+	MOVQ         (DI)(R9*8), R11
+
+offset88:
+	JMP keys86
+
+keys86done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VBROADCASTSS (DX), Z5
+	VCMPPS       $0x04, Z4, Z5, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z5
+	VFMADD231PS  Z5, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead89done
+
+ahead89:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead89same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead89row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead89done
+
+ahead89row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead89same:
+	DECQ AX
+	JNZ  ahead89
+
+ahead89done:
 	VZEROUPPER
 	RET
 
@@ -2573,35 +4421,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys55:
+keys90:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead56done
+	JZ    ahead91done
 
-ahead56:
+ahead91:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead56same
+	JNZ        ahead91same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead56row
+	JLT        ahead91row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead56done
+	JMP        ahead91done
 
-ahead56row:
+ahead91row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead56same:
+ahead91same:
 	DECQ R8
-	JNZ  ahead56
+	JNZ  ahead91
 
-ahead56done:
+ahead91done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -2631,16 +4479,16 @@ ahead56done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys55done
+	JGE          keys90done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset57
+	JEQ          offset92
 	MOVQ         (DI)(R9*8), R11
 
-offset57:
-	JMP keys55
+offset92:
+	JMP keys90
 
-keys55done:
+keys90done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2747,35 +4595,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys58:
+keys93:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead59done
+	JZ    ahead94done
 
-ahead59:
+ahead94:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead59same
+	JNZ        ahead94same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead59row
+	JLT        ahead94row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead59done
+	JMP        ahead94done
 
-ahead59row:
+ahead94row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead59same:
+ahead94same:
 	DECQ R8
-	JNZ  ahead59
+	JNZ  ahead94
 
-ahead59done:
+ahead94done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z5
 	VBROADCASTSS (AX)(CX*1), Z6
@@ -2790,16 +4638,16 @@ ahead59done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys58done
+	JGE          keys93done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset60
+	JEQ          offset95
 	MOVQ         (DI)(R9*8), R11
 
-offset60:
-	JMP keys58
+offset95:
+	JMP keys93
 
-keys58done:
+keys93done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2843,32 +4691,1212 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead61done
+	JZ    ahead96done
 
-ahead61:
+ahead96:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead61same
+	JNZ        ahead96same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead61row
+	JLT        ahead96row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead61done
+	JMP        ahead96done
 
-ahead61row:
+ahead96row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead61same:
+ahead96same:
 	DECQ AX
-	JNZ  ahead61
+	JNZ  ahead96
 
-ahead61done:
+ahead96done:
+	VZEROUPPER
+	RET
+
+// func accumulateF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys97:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead98done
+
+ahead98:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead98same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead98row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead98done
+
+ahead98row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead98same:
+	DECQ R8
+	JNZ  ahead98
+
+ahead98done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z21
+	VBROADCASTSS (AX)(CX*1), Z22
+	VBROADCASTSS (AX)(CX*2), Z23
+	VBROADCASTSS (DX)(CX*2), Z24
+	VBROADCASTSS (AX)(CX*4), Z25
+	VCVTPH2PS    (R8), Z26
+	VFMADD231PS  Z21, Z26, Z1
+	VFMADD231PS  Z22, Z26, Z5
+	VFMADD231PS  Z23, Z26, Z9
+	VFMADD231PS  Z24, Z26, Z13
+	VFMADD231PS  Z25, Z26, Z17
+	VCVTPH2PS    32(R8), Z26
+	VFMADD231PS  Z21, Z26, Z2
+	VFMADD231PS  Z22, Z26, Z6
+	VFMADD231PS  Z23, Z26, Z10
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z18
+	VCVTPH2PS    64(R8), Z26
+	VFMADD231PS  Z21, Z26, Z3
+	VFMADD231PS  Z22, Z26, Z7
+	VFMADD231PS  Z23, Z26, Z11
+	VFMADD231PS  Z24, Z26, Z15
+	VFMADD231PS  Z25, Z26, Z19
+	VCVTPH2PS    96(R8), Z26
+	VFMADD231PS  Z21, Z26, Z4
+	VFMADD231PS  Z22, Z26, Z8
+	VFMADD231PS  Z23, Z26, Z12
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z20
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys97done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset99
+	MOVQ         (DI)(R9*8), R11
+
+offset99:
+	JMP keys97
+
+keys97done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X21
+	VPBROADCASTD X21, Z21
+	VBROADCASTSS (DX), Z22
+	VCMPPS       $0x04, Z21, Z22, K1
+	VMOVUPS.Z    (AX), K1, Z23
+	VFMADD231PS  Z23, Z22, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys100:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead101done
+
+ahead101:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead101same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead101row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead101done
+
+ahead101row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead101same:
+	DECQ R8
+	JNZ  ahead101
+
+ahead101done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VBROADCASTSS (AX)(CX*4), Z10
+	VCVTPH2PS.Z  (R8), K1, Z11
+	VFMADD231PS  Z6, Z11, Z1
+	VFMADD231PS  Z7, Z11, Z2
+	VFMADD231PS  Z8, Z11, Z3
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys100done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset102
+	MOVQ         (DI)(R9*8), R11
+
+offset102:
+	JMP keys100
+
+keys100done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead103done
+
+ahead103:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead103same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead103row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead103done
+
+ahead103row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead103same:
+	DECQ AX
+	JNZ  ahead103
+
+ahead103done:
+	VZEROUPPER
+	RET
+
+// func accumulateF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys104:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead105done
+
+ahead105:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead105same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead105row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead105done
+
+ahead105row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead105same:
+	DECQ R8
+	JNZ  ahead105
+
+ahead105done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VBROADCASTSS (DX)(CX*2), Z16
+	VBROADCASTSS (AX)(CX*4), Z17
+	VBROADCASTSS (DX)(CX*4), Z18
+	VCVTPH2PS    (R8), Z19
+	VFMADD231PS  Z13, Z19, Z1
+	VFMADD231PS  Z14, Z19, Z3
+	VFMADD231PS  Z15, Z19, Z5
+	VFMADD231PS  Z16, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Z18, Z19, Z11
+	VCVTPH2PS    32(R8), Z19
+	VFMADD231PS  Z13, Z19, Z2
+	VFMADD231PS  Z14, Z19, Z4
+	VFMADD231PS  Z15, Z19, Z6
+	VFMADD231PS  Z16, Z19, Z8
+	VFMADD231PS  Z17, Z19, Z10
+	VFMADD231PS  Z18, Z19, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys104done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset106
+	MOVQ         (DI)(R9*8), R11
+
+offset106:
+	JMP keys104
+
+keys104done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys107:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead108done
+
+ahead108:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead108same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead108row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead108done
+
+ahead108row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead108same:
+	DECQ R8
+	JNZ  ahead108
+
+ahead108done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VBROADCASTSS (DX)(CX*4), Z12
+	VCVTPH2PS.Z  (R8), K1, Z13
+	VFMADD231PS  Z7, Z13, Z1
+	VFMADD231PS  Z8, Z13, Z2
+	VFMADD231PS  Z9, Z13, Z3
+	VFMADD231PS  Z10, Z13, Z4
+	VFMADD231PS  Z11, Z13, Z5
+	VFMADD231PS  Z12, Z13, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys107done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset109
+	MOVQ         (DI)(R9*8), R11
+
+offset109:
+	JMP keys107
+
+keys107done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VBROADCASTSS (DX), Z8
+	VCMPPS       $0x04, Z7, Z8, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z8, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead110done
+
+ahead110:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead110same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead110row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead110done
+
+ahead110row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead110same:
+	DECQ AX
+	JNZ  ahead110
+
+ahead110done:
+	VZEROUPPER
+	RET
+
+// func accumulateF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys111:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead112done
+
+ahead112:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead112same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead112row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead112done
+
+ahead112row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead112same:
+	DECQ R9
+	JNZ  ahead112
+
+ahead112done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z15
+	VBROADCASTSS (AX)(CX*1), Z16
+	VBROADCASTSS (AX)(CX*2), Z17
+	VBROADCASTSS (DX)(CX*2), Z18
+	VBROADCASTSS (AX)(CX*4), Z19
+	VBROADCASTSS (DX)(CX*4), Z20
+	VBROADCASTSS (AX)(DI*2), Z21
+	VCVTPH2PS    (R9), Z22
+	VFMADD231PS  Z15, Z22, Z1
+	VFMADD231PS  Z16, Z22, Z3
+	VFMADD231PS  Z17, Z22, Z5
+	VFMADD231PS  Z18, Z22, Z7
+	VFMADD231PS  Z19, Z22, Z9
+	VFMADD231PS  Z20, Z22, Z11
+	VFMADD231PS  Z21, Z22, Z13
+	VCVTPH2PS    32(R9), Z22
+	VFMADD231PS  Z15, Z22, Z2
+	VFMADD231PS  Z16, Z22, Z4
+	VFMADD231PS  Z17, Z22, Z6
+	VFMADD231PS  Z18, Z22, Z8
+	VFMADD231PS  Z19, Z22, Z10
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z14
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys111done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset113
+	MOVQ         (R8)(R10*8), R12
+
+offset113:
+	JMP keys111
+
+keys111done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys114:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead115done
+
+ahead115:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead115same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead115row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead115done
+
+ahead115row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead115same:
+	DECQ R9
+	JNZ  ahead115
+
+ahead115done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VBROADCASTSS (AX)(DI*2), Z14
+	VCVTPH2PS.Z  (R9), K1, Z15
+	VFMADD231PS  Z8, Z15, Z1
+	VFMADD231PS  Z9, Z15, Z2
+	VFMADD231PS  Z10, Z15, Z3
+	VFMADD231PS  Z11, Z15, Z4
+	VFMADD231PS  Z12, Z15, Z5
+	VFMADD231PS  Z13, Z15, Z6
+	VFMADD231PS  Z14, Z15, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys114done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset116
+	MOVQ         (R8)(R10*8), R12
+
+offset116:
+	JMP keys114
+
+keys114done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead117done
+
+ahead117:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead117same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead117row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead117done
+
+ahead117row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead117same:
+	DECQ AX
+	JNZ  ahead117
+
+ahead117done:
 	VZEROUPPER
 	RET
 
@@ -2942,35 +5970,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys62:
+keys118:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead63done
+	JZ    ahead119done
 
-ahead63:
+ahead119:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead63same
+	JNZ        ahead119same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead63row
+	JLT        ahead119row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead63done
+	JMP        ahead119done
 
-ahead63row:
+ahead119row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead63same:
+ahead119same:
 	DECQ R9
-	JNZ  ahead63
+	JNZ  ahead119
 
-ahead63done:
+ahead119done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -3002,16 +6030,16 @@ ahead63done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys62done
+	JGE          keys118done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset64
+	JEQ          offset120
 	MOVQ         (R8)(R10*8), R12
 
-offset64:
-	JMP keys62
+offset120:
+	JMP keys118
 
-keys62done:
+keys118done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3135,35 +6163,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys65:
+keys121:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead66done
+	JZ    ahead122done
 
-ahead66:
+ahead122:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead66same
+	JNZ        ahead122same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead66row
+	JLT        ahead122row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead66done
+	JMP        ahead122done
 
-ahead66row:
+ahead122row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead66same:
+ahead122same:
 	DECQ R9
-	JNZ  ahead66
+	JNZ  ahead122
 
-ahead66done:
+ahead122done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -3186,16 +6214,16 @@ ahead66done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys65done
+	JGE          keys121done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset67
+	JEQ          offset123
 	MOVQ         (R8)(R10*8), R12
 
-offset67:
-	JMP keys65
+offset123:
+	JMP keys121
 
-keys65done:
+keys121done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3267,32 +6295,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead68done
+	JZ    ahead124done
 
-ahead68:
+ahead124:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead68same
+	JNZ        ahead124same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead68row
+	JLT        ahead124row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead68done
+	JMP        ahead124done
 
-ahead68row:
+ahead124row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead68same:
+ahead124same:
 	DECQ AX
-	JNZ  ahead68
+	JNZ  ahead124
 
-ahead68done:
+ahead124done:
 	VZEROUPPER
 	RET
 
@@ -3356,35 +6384,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys69:
+keys125:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead70done
+	JZ    ahead126done
 
-ahead70:
+ahead126:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead70same
+	JNZ        ahead126same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead70row
+	JLT        ahead126row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead70done
+	JMP        ahead126done
 
-ahead70row:
+ahead126row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead70same:
+ahead126same:
 	DECQ DX
-	JNZ  ahead70
+	JNZ  ahead126
 
-ahead70done:
+ahead126done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXWD    (DX), Z10
@@ -3414,16 +6442,16 @@ ahead70done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys69done
+	JGE          keys125done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset71
+	JEQ          offset127
 	MOVQ         (CX)(DI*8), R9
 
-offset71:
-	JMP keys69
+offset127:
+	JMP keys125
 
-keys69done:
+keys125done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3486,35 +6514,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys72:
+keys128:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead73done
+	JZ    ahead129done
 
-ahead73:
+ahead129:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead73same
+	JNZ        ahead129same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead73row
+	JLT        ahead129row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead73done
+	JMP        ahead129done
 
-ahead73row:
+ahead129row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead73same:
+ahead129same:
 	DECQ DX
-	JNZ  ahead73
+	JNZ  ahead129
 
-ahead73done:
+ahead129done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXWD    (DX), Z6
@@ -3532,16 +6560,16 @@ ahead73done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys72done
+	JGE          keys128done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset74
+	JEQ          offset130
 	MOVQ         (CX)(DI*8), R9
 
-offset74:
-	JMP keys72
+offset130:
+	JMP keys128
 
-keys72done:
+keys128done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3599,35 +6627,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys75:
+keys131:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead76done
+	JZ    ahead132done
 
-ahead76:
+ahead132:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead76same
+	JNZ        ahead132same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead76row
+	JLT        ahead132row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead76done
+	JMP        ahead132done
 
-ahead76row:
+ahead132row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead76same:
+ahead132same:
 	DECQ DX
-	JNZ  ahead76
+	JNZ  ahead132
 
-ahead76done:
+ahead132done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXWD.Z  (DX), K1, Z3
@@ -3636,16 +6664,16 @@ ahead76done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys75done
+	JGE          keys131done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset77
+	JEQ          offset133
 	MOVQ         (CX)(DI*8), R9
 
-offset77:
-	JMP keys75
+offset133:
+	JMP keys131
 
-keys75done:
+keys131done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3668,32 +6696,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead78done
+	JZ    ahead134done
 
-ahead78:
+ahead134:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead78same
+	JNZ        ahead134same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead78row
+	JLT        ahead134row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead78done
+	JMP        ahead134done
 
-ahead78row:
+ahead134row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead78same:
+ahead134same:
 	DECQ AX
-	JNZ  ahead78
+	JNZ  ahead134
 
-ahead78done:
+ahead134done:
 	VZEROUPPER
 	RET
 
@@ -3765,35 +6793,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys79:
+keys135:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead80done
+	JZ    ahead136done
 
-ahead80:
+ahead136:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead80same
+	JNZ        ahead136same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead80row
+	JLT        ahead136row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead80done
+	JMP        ahead136done
 
-ahead80row:
+ahead136row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead80same:
+ahead136same:
 	DECQ DI
-	JNZ  ahead80
+	JNZ  ahead136
 
-ahead80done:
+ahead136done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -3832,16 +6860,16 @@ ahead80done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys79done
+	JGE          keys135done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset81
+	JEQ          offset137
 	MOVQ         (DX)(R8*8), R10
 
-offset81:
-	JMP keys79
+offset137:
+	JMP keys135
 
-keys79done:
+keys135done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3935,35 +6963,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys82:
+keys138:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead83done
+	JZ    ahead139done
 
-ahead83:
+ahead139:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead83same
+	JNZ        ahead139same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead83row
+	JLT        ahead139row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead83done
+	JMP        ahead139done
 
-ahead83row:
+ahead139row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead83same:
+ahead139same:
 	DECQ DI
-	JNZ  ahead83
+	JNZ  ahead139
 
-ahead83done:
+ahead139done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -3986,16 +7014,16 @@ ahead83done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys82done
+	JGE          keys138done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset84
+	JEQ          offset140
 	MOVQ         (DX)(R8*8), R10
 
-offset84:
-	JMP keys82
+offset140:
+	JMP keys138
 
-keys82done:
+keys138done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4069,35 +7097,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys85:
+keys141:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead86done
+	JZ    ahead142done
 
-ahead86:
+ahead142:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead86same
+	JNZ        ahead142same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead86row
+	JLT        ahead142row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead86done
+	JMP        ahead142done
 
-ahead86row:
+ahead142row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead86same:
+ahead142same:
 	DECQ DI
-	JNZ  ahead86
+	JNZ  ahead142
 
-ahead86done:
+ahead142done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z3
 	VBROADCASTSS (AX)(CX*1), Z4
@@ -4108,16 +7136,16 @@ ahead86done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys85done
+	JGE          keys141done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset87
+	JEQ          offset143
 	MOVQ         (DX)(R8*8), R10
 
-offset87:
-	JMP keys85
+offset143:
+	JMP keys141
 
-keys85done:
+keys141done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4147,32 +7175,371 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead88done
+	JZ    ahead144done
 
-ahead88:
+ahead144:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead88same
+	JNZ        ahead144same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead88row
+	JLT        ahead144row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead88done
+	JMP        ahead144done
 
-ahead88row:
+ahead144row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead88same:
+ahead144same:
 	DECQ AX
-	JNZ  ahead88
+	JNZ  ahead144
 
-ahead88done:
+ahead144done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys145:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead146done
+
+ahead146:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead146same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead146row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead146done
+
+ahead146row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead146same:
+	DECQ R8
+	JNZ  ahead146
+
+ahead146done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VPMOVZXWD    (R8), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z5
+	VFMADD231PS  Z15, Z16, Z9
+	VPMOVZXWD    32(R8), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z13, Z16, Z2
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z10
+	VPMOVZXWD    64(R8), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z13, Z16, Z3
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z11
+	VPMOVZXWD    96(R8), Z16
+	VPSLLD       $0x10, Z16, Z16
+	VFMADD231PS  Z13, Z16, Z4
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys145done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset147
+	MOVQ         (DI)(R9*8), R11
+
+offset147:
+	JMP keys145
+
+keys145done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys148:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead149done
+
+ahead149:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead149same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead149row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead149done
+
+ahead149row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead149same:
+	DECQ R8
+	JNZ  ahead149
+
+ahead149done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VBROADCASTSS (AX)(CX*2), Z6
+	VPMOVZXWD.Z  (R8), K1, Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFMADD231PS  Z4, Z7, Z1
+	VFMADD231PS  Z5, Z7, Z2
+	VFMADD231PS  Z6, Z7, Z3
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys148done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset150
+	MOVQ         (DI)(R9*8), R11
+
+offset150:
+	JMP keys148
+
+keys148done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VBROADCASTSS (DX), Z5
+	VCMPPS       $0x04, Z4, Z5, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z5
+	VFMADD231PS  Z5, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead151done
+
+ahead151:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead151same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead151row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead151done
+
+ahead151row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead151same:
+	DECQ AX
+	JNZ  ahead151
+
+ahead151done:
 	VZEROUPPER
 	RET
 
@@ -4245,35 +7612,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys89:
+keys152:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead90done
+	JZ    ahead153done
 
-ahead90:
+ahead153:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead90same
+	JNZ        ahead153same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead90row
+	JLT        ahead153row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead90done
+	JMP        ahead153done
 
-ahead90row:
+ahead153row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead90same:
+ahead153same:
 	DECQ R8
-	JNZ  ahead90
+	JNZ  ahead153
 
-ahead90done:
+ahead153done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -4307,16 +7674,16 @@ ahead90done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys89done
+	JGE          keys152done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset91
+	JEQ          offset154
 	MOVQ         (DI)(R9*8), R11
 
-offset91:
-	JMP keys89
+offset154:
+	JMP keys152
 
-keys89done:
+keys152done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4423,35 +7790,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys92:
+keys155:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead93done
+	JZ    ahead156done
 
-ahead93:
+ahead156:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead93same
+	JNZ        ahead156same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead93row
+	JLT        ahead156row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead93done
+	JMP        ahead156done
 
-ahead93row:
+ahead156row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead93same:
+ahead156same:
 	DECQ R8
-	JNZ  ahead93
+	JNZ  ahead156
 
-ahead93done:
+ahead156done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z5
 	VBROADCASTSS (AX)(CX*1), Z6
@@ -4467,16 +7834,16 @@ ahead93done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys92done
+	JGE          keys155done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset94
+	JEQ          offset157
 	MOVQ         (DI)(R9*8), R11
 
-offset94:
-	JMP keys92
+offset157:
+	JMP keys155
 
-keys92done:
+keys155done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4520,32 +7887,1223 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead95done
+	JZ    ahead158done
 
-ahead95:
+ahead158:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead95same
+	JNZ        ahead158same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead95row
+	JLT        ahead158row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead95done
+	JMP        ahead158done
 
-ahead95row:
+ahead158row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead95same:
+ahead158same:
 	DECQ AX
-	JNZ  ahead95
+	JNZ  ahead158
 
-ahead95done:
+ahead158done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys159:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead160done
+
+ahead160:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead160same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead160row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead160done
+
+ahead160row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead160same:
+	DECQ R8
+	JNZ  ahead160
+
+ahead160done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z21
+	VBROADCASTSS (AX)(CX*1), Z22
+	VBROADCASTSS (AX)(CX*2), Z23
+	VBROADCASTSS (DX)(CX*2), Z24
+	VBROADCASTSS (AX)(CX*4), Z25
+	VPMOVZXWD    (R8), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VFMADD231PS  Z21, Z26, Z1
+	VFMADD231PS  Z22, Z26, Z5
+	VFMADD231PS  Z23, Z26, Z9
+	VFMADD231PS  Z24, Z26, Z13
+	VFMADD231PS  Z25, Z26, Z17
+	VPMOVZXWD    32(R8), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VFMADD231PS  Z21, Z26, Z2
+	VFMADD231PS  Z22, Z26, Z6
+	VFMADD231PS  Z23, Z26, Z10
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z18
+	VPMOVZXWD    64(R8), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VFMADD231PS  Z21, Z26, Z3
+	VFMADD231PS  Z22, Z26, Z7
+	VFMADD231PS  Z23, Z26, Z11
+	VFMADD231PS  Z24, Z26, Z15
+	VFMADD231PS  Z25, Z26, Z19
+	VPMOVZXWD    96(R8), Z26
+	VPSLLD       $0x10, Z26, Z26
+	VFMADD231PS  Z21, Z26, Z4
+	VFMADD231PS  Z22, Z26, Z8
+	VFMADD231PS  Z23, Z26, Z12
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z20
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys159done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset161
+	MOVQ         (DI)(R9*8), R11
+
+offset161:
+	JMP keys159
+
+keys159done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X21
+	VPBROADCASTD X21, Z21
+	VBROADCASTSS (DX), Z22
+	VCMPPS       $0x04, Z21, Z22, K1
+	VMOVUPS.Z    (AX), K1, Z23
+	VFMADD231PS  Z23, Z22, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys162:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead163done
+
+ahead163:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead163same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead163row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead163done
+
+ahead163row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead163same:
+	DECQ R8
+	JNZ  ahead163
+
+ahead163done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VBROADCASTSS (AX)(CX*4), Z10
+	VPMOVZXWD.Z  (R8), K1, Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z6, Z11, Z1
+	VFMADD231PS  Z7, Z11, Z2
+	VFMADD231PS  Z8, Z11, Z3
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys162done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset164
+	MOVQ         (DI)(R9*8), R11
+
+offset164:
+	JMP keys162
+
+keys162done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead165done
+
+ahead165:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead165same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead165row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead165done
+
+ahead165row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead165same:
+	DECQ AX
+	JNZ  ahead165
+
+ahead165done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys166:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead167done
+
+ahead167:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead167same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead167row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead167done
+
+ahead167row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead167same:
+	DECQ R8
+	JNZ  ahead167
+
+ahead167done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VBROADCASTSS (DX)(CX*2), Z16
+	VBROADCASTSS (AX)(CX*4), Z17
+	VBROADCASTSS (DX)(CX*4), Z18
+	VPMOVZXWD    (R8), Z19
+	VPSLLD       $0x10, Z19, Z19
+	VFMADD231PS  Z13, Z19, Z1
+	VFMADD231PS  Z14, Z19, Z3
+	VFMADD231PS  Z15, Z19, Z5
+	VFMADD231PS  Z16, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Z18, Z19, Z11
+	VPMOVZXWD    32(R8), Z19
+	VPSLLD       $0x10, Z19, Z19
+	VFMADD231PS  Z13, Z19, Z2
+	VFMADD231PS  Z14, Z19, Z4
+	VFMADD231PS  Z15, Z19, Z6
+	VFMADD231PS  Z16, Z19, Z8
+	VFMADD231PS  Z17, Z19, Z10
+	VFMADD231PS  Z18, Z19, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys166done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset168
+	MOVQ         (DI)(R9*8), R11
+
+offset168:
+	JMP keys166
+
+keys166done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys169:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead170done
+
+ahead170:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead170same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead170row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead170done
+
+ahead170row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead170same:
+	DECQ R8
+	JNZ  ahead170
+
+ahead170done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VBROADCASTSS (DX)(CX*4), Z12
+	VPMOVZXWD.Z  (R8), K1, Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFMADD231PS  Z7, Z13, Z1
+	VFMADD231PS  Z8, Z13, Z2
+	VFMADD231PS  Z9, Z13, Z3
+	VFMADD231PS  Z10, Z13, Z4
+	VFMADD231PS  Z11, Z13, Z5
+	VFMADD231PS  Z12, Z13, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys169done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset171
+	MOVQ         (DI)(R9*8), R11
+
+offset171:
+	JMP keys169
+
+keys169done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VBROADCASTSS (DX), Z8
+	VCMPPS       $0x04, Z7, Z8, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z8, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead172done
+
+ahead172:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead172same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead172row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead172done
+
+ahead172row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead172same:
+	DECQ AX
+	JNZ  ahead172
+
+ahead172done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys173:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead174done
+
+ahead174:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead174same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead174row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead174done
+
+ahead174row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead174same:
+	DECQ R9
+	JNZ  ahead174
+
+ahead174done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z15
+	VBROADCASTSS (AX)(CX*1), Z16
+	VBROADCASTSS (AX)(CX*2), Z17
+	VBROADCASTSS (DX)(CX*2), Z18
+	VBROADCASTSS (AX)(CX*4), Z19
+	VBROADCASTSS (DX)(CX*4), Z20
+	VBROADCASTSS (AX)(DI*2), Z21
+	VPMOVZXWD    (R9), Z22
+	VPSLLD       $0x10, Z22, Z22
+	VFMADD231PS  Z15, Z22, Z1
+	VFMADD231PS  Z16, Z22, Z3
+	VFMADD231PS  Z17, Z22, Z5
+	VFMADD231PS  Z18, Z22, Z7
+	VFMADD231PS  Z19, Z22, Z9
+	VFMADD231PS  Z20, Z22, Z11
+	VFMADD231PS  Z21, Z22, Z13
+	VPMOVZXWD    32(R9), Z22
+	VPSLLD       $0x10, Z22, Z22
+	VFMADD231PS  Z15, Z22, Z2
+	VFMADD231PS  Z16, Z22, Z4
+	VFMADD231PS  Z17, Z22, Z6
+	VFMADD231PS  Z18, Z22, Z8
+	VFMADD231PS  Z19, Z22, Z10
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z14
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys173done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset175
+	MOVQ         (R8)(R10*8), R12
+
+offset175:
+	JMP keys173
+
+keys173done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys176:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead177done
+
+ahead177:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead177same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead177row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead177done
+
+ahead177row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead177same:
+	DECQ R9
+	JNZ  ahead177
+
+ahead177done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VBROADCASTSS (AX)(DI*2), Z14
+	VPMOVZXWD.Z  (R9), K1, Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFMADD231PS  Z8, Z15, Z1
+	VFMADD231PS  Z9, Z15, Z2
+	VFMADD231PS  Z10, Z15, Z3
+	VFMADD231PS  Z11, Z15, Z4
+	VFMADD231PS  Z12, Z15, Z5
+	VFMADD231PS  Z13, Z15, Z6
+	VFMADD231PS  Z14, Z15, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys176done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset178
+	MOVQ         (R8)(R10*8), R12
+
+offset178:
+	JMP keys176
+
+keys176done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead179done
+
+ahead179:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead179same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead179row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead179done
+
+ahead179row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead179same:
+	DECQ AX
+	JNZ  ahead179
+
+ahead179done:
 	VZEROUPPER
 	RET
 
@@ -4619,35 +9177,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys96:
+keys180:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead97done
+	JZ    ahead181done
 
-ahead97:
+ahead181:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead97same
+	JNZ        ahead181same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead97row
+	JLT        ahead181row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead97done
+	JMP        ahead181done
 
-ahead97row:
+ahead181row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead97same:
+ahead181same:
 	DECQ R9
-	JNZ  ahead97
+	JNZ  ahead181
 
-ahead97done:
+ahead181done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -4681,16 +9239,16 @@ ahead97done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys96done
+	JGE          keys180done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset98
+	JEQ          offset182
 	MOVQ         (R8)(R10*8), R12
 
-offset98:
-	JMP keys96
+offset182:
+	JMP keys180
 
-keys96done:
+keys180done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4814,35 +9372,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys99:
+keys183:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead100done
+	JZ    ahead184done
 
-ahead100:
+ahead184:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead100same
+	JNZ        ahead184same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead100row
+	JLT        ahead184row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead100done
+	JMP        ahead184done
 
-ahead100row:
+ahead184row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead100same:
+ahead184same:
 	DECQ R9
-	JNZ  ahead100
+	JNZ  ahead184
 
-ahead100done:
+ahead184done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -4866,16 +9424,16 @@ ahead100done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys99done
+	JGE          keys183done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset101
+	JEQ          offset185
 	MOVQ         (R8)(R10*8), R12
 
-offset101:
-	JMP keys99
+offset185:
+	JMP keys183
 
-keys99done:
+keys183done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4947,32 +9505,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead102done
+	JZ    ahead186done
 
-ahead102:
+ahead186:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead102same
+	JNZ        ahead186same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead102row
+	JLT        ahead186row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead102done
+	JMP        ahead186done
 
-ahead102row:
+ahead186row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead102same:
+ahead186same:
 	DECQ AX
-	JNZ  ahead102
+	JNZ  ahead186
 
-ahead102done:
+ahead186done:
 	VZEROUPPER
 	RET
 
@@ -5037,35 +9595,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys103:
+keys187:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead104done
+	JZ    ahead188done
 
-ahead104:
+ahead188:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead104same
+	JNZ        ahead188same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead104row
+	JLT        ahead188row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead104done
+	JMP        ahead188done
 
-ahead104row:
+ahead188row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead104same:
+ahead188same:
 	DECQ DX
-	JNZ  ahead104
+	JNZ  ahead188
 
-ahead104done:
+ahead188done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z10
 	VPMOVSXBW    (DX), Y11
@@ -5111,16 +9669,16 @@ ahead104done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys103done
+	JGE          keys187done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset105
+	JEQ          offset189
 	MOVQ         (CX)(DI*8), R9
 
-offset105:
-	JMP keys103
+offset189:
+	JMP keys187
 
-keys103done:
+keys187done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5194,35 +9752,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys106:
+keys190:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead107done
+	JZ    ahead191done
 
-ahead107:
+ahead191:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead107same
+	JNZ        ahead191same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead107row
+	JLT        ahead191row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead107done
+	JMP        ahead191done
 
-ahead107row:
+ahead191row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead107same:
+ahead191same:
 	DECQ DX
-	JNZ  ahead107
+	JNZ  ahead191
 
-ahead107done:
+ahead191done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z6
 	VPMOVSXBW    (DX), Y7
@@ -5248,16 +9806,16 @@ ahead107done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys106done
+	JGE          keys190done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset108
+	JEQ          offset192
 	MOVQ         (CX)(DI*8), R9
 
-offset108:
-	JMP keys106
+offset192:
+	JMP keys190
 
-keys106done:
+keys190done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5322,35 +9880,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys109:
+keys193:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead110done
+	JZ    ahead194done
 
-ahead110:
+ahead194:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead110same
+	JNZ        ahead194same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead110row
+	JLT        ahead194row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead110done
+	JMP        ahead194done
 
-ahead110row:
+ahead194row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead110same:
+ahead194same:
 	DECQ DX
-	JNZ  ahead110
+	JNZ  ahead194
 
-ahead110done:
+ahead194done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z3
 	VPMOVSXBW.Z  (DX), K1, Y4
@@ -5361,16 +9919,16 @@ ahead110done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys109done
+	JGE          keys193done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset111
+	JEQ          offset195
 	MOVQ         (CX)(DI*8), R9
 
-offset111:
-	JMP keys109
+offset195:
+	JMP keys193
 
-keys109done:
+keys193done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5397,32 +9955,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead112done
+	JZ    ahead196done
 
-ahead112:
+ahead196:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead112same
+	JNZ        ahead196same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead112row
+	JLT        ahead196row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead112done
+	JMP        ahead196done
 
-ahead112row:
+ahead196row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead112same:
+ahead196same:
 	DECQ AX
-	JNZ  ahead112
+	JNZ  ahead196
 
-ahead112done:
+ahead196done:
 	VZEROUPPER
 	RET
 
@@ -5498,35 +10056,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys113:
+keys197:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead114done
+	JZ    ahead198done
 
-ahead114:
+ahead198:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead114same
+	JNZ        ahead198same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead114row
+	JLT        ahead198row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead114done
+	JMP        ahead198done
 
-ahead114row:
+ahead198row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead114same:
+ahead198same:
 	DECQ DI
-	JNZ  ahead114
+	JNZ  ahead198
 
-ahead114done:
+ahead198done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z18
 	VBROADCASTSS (AX)(CX*1), Z19
@@ -5581,16 +10139,16 @@ ahead114done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys113done
+	JGE          keys197done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset115
+	JEQ          offset199
 	MOVQ         (DX)(R8*8), R10
 
-offset115:
-	JMP keys113
+offset199:
+	JMP keys197
 
-keys113done:
+keys197done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5703,35 +10261,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys116:
+keys200:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead117done
+	JZ    ahead201done
 
-ahead117:
+ahead201:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead117same
+	JNZ        ahead201same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead117row
+	JLT        ahead201row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead117done
+	JMP        ahead201done
 
-ahead117row:
+ahead201row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead117same:
+ahead201same:
 	DECQ DI
-	JNZ  ahead117
+	JNZ  ahead201
 
-ahead117done:
+ahead201done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z10
 	VBROADCASTSS (AX)(CX*1), Z11
@@ -5762,16 +10320,16 @@ ahead117done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys116done
+	JGE          keys200done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset118
+	JEQ          offset202
 	MOVQ         (DX)(R8*8), R10
 
-offset118:
-	JMP keys116
+offset202:
+	JMP keys200
 
-keys116done:
+keys200done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5856,35 +10414,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys119:
+keys203:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead120done
+	JZ    ahead204done
 
-ahead120:
+ahead204:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead120same
+	JNZ        ahead204same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead120row
+	JLT        ahead204row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead120done
+	JMP        ahead204done
 
-ahead120row:
+ahead204row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead120same:
+ahead204same:
 	DECQ DI
-	JNZ  ahead120
+	JNZ  ahead204
 
-ahead120done:
+ahead204done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z4
 	VBROADCASTSS (AX)(CX*1), Z5
@@ -5897,16 +10455,16 @@ ahead120done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys119done
+	JGE          keys203done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset121
+	JEQ          offset205
 	MOVQ         (DX)(R8*8), R10
 
-offset121:
-	JMP keys119
+offset205:
+	JMP keys203
 
-keys119done:
+keys203done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5941,32 +10499,403 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead122done
+	JZ    ahead206done
 
-ahead122:
+ahead206:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead122same
+	JNZ        ahead206same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead122row
+	JLT        ahead206row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead122done
+	JMP        ahead206done
 
-ahead122row:
+ahead206row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead122same:
+ahead206same:
 	DECQ AX
-	JNZ  ahead122
+	JNZ  ahead206
 
-ahead122done:
+ahead206done:
+	VZEROUPPER
+	RET
+
+// func accumulateE4M3x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $32-96
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys207:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead208done
+
+ahead208:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead208same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead208row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead208done
+
+ahead208row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead208same:
+	DECQ R8
+	JNZ  ahead208
+
+ahead208done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z14
+	VBROADCASTSS (AX)(CX*1), Z15
+	VBROADCASTSS (AX)(CX*2), Z16
+	VPMOVSXBW    (R8), Y17
+	VPSLLW       $0x07, Y17, Y17
+	VPANDD       Y0, Y17, Y17
+	VCVTPH2PS    Y17, Z17
+	VFMADD231PS  Z14, Z17, Z2
+	VFMADD231PS  Z15, Z17, Z6
+	VFMADD231PS  Z16, Z17, Z10
+	VPMOVSXBW    16(R8), Y17
+	VPSLLW       $0x07, Y17, Y17
+	VPANDD       Y0, Y17, Y17
+	VCVTPH2PS    Y17, Z17
+	VFMADD231PS  Z14, Z17, Z3
+	VFMADD231PS  Z15, Z17, Z7
+	VFMADD231PS  Z16, Z17, Z11
+	VPMOVSXBW    32(R8), Y17
+	VPSLLW       $0x07, Y17, Y17
+	VPANDD       Y0, Y17, Y17
+	VCVTPH2PS    Y17, Z17
+	VFMADD231PS  Z14, Z17, Z4
+	VFMADD231PS  Z15, Z17, Z8
+	VFMADD231PS  Z16, Z17, Z12
+	VPMOVSXBW    48(R8), Y17
+	VPSLLW       $0x07, Y17, Y17
+	VPANDD       Y0, Y17, Y17
+	VCVTPH2PS    Y17, Z17
+	VFMADD231PS  Z14, Z17, Z5
+	VFMADD231PS  Z15, Z17, Z9
+	VFMADD231PS  Z16, Z17, Z13
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys207done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset209
+	MOVQ         (DI)(R9*8), R11
+
+offset209:
+	JMP keys207
+
+keys207done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X14
+	VPBROADCASTD X14, Z14
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z14, Z16, K1
+	VMULPS       Z15, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z15, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z16, Z3
+	VMOVUPS      Z3, 64(AX)
+	VMULPS       Z15, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z16, Z4
+	VMOVUPS      Z4, 128(AX)
+	VMULPS       Z15, Z5, Z5
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z16, Z5
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z6, Z6
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, (AX)
+	VMULPS       Z15, Z7, Z7
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, 64(AX)
+	VMULPS       Z15, Z8, Z8
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, 128(AX)
+	VMULPS       Z15, Z9, Z9
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z9
+	VMOVUPS      Z9, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z15, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	VMULPS       Z15, Z12, Z12
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, 128(AX)
+	VMULPS       Z15, Z13, Z13
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys210:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead211done
+
+ahead211:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead211same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead211row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead211done
+
+ahead211row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead211same:
+	DECQ R8
+	JNZ  ahead211
+
+ahead211done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z5
+	VBROADCASTSS (AX)(CX*1), Z6
+	VBROADCASTSS (AX)(CX*2), Z7
+	VPMOVSXBW.Z  (R8), K1, Y8
+	VPSLLW       $0x07, Y8, Y8
+	VPANDD       Y0, Y8, Y8
+	VCVTPH2PS    Y8, Z8
+	VFMADD231PS  Z5, Z8, Z2
+	VFMADD231PS  Z6, Z8, Z3
+	VFMADD231PS  Z7, Z8, Z4
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys210done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset212
+	MOVQ         (DI)(R9*8), R11
+
+offset212:
+	JMP keys210
+
+keys210done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z5, Z7, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z6, Z2, Z2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z5, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z6, Z3, Z3
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z2, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z5, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z6, Z4, Z4
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead213done
+
+ahead213:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead213same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead213row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead213done
+
+ahead213row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead213same:
+	DECQ AX
+	JNZ  ahead213
+
+ahead213done:
 	VZEROUPPER
 	RET
 
@@ -6040,35 +10969,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys123:
+keys214:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead124done
+	JZ    ahead215done
 
-ahead124:
+ahead215:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead124same
+	JNZ        ahead215same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead124row
+	JLT        ahead215row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead124done
+	JMP        ahead215done
 
-ahead124row:
+ahead215row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead124same:
+ahead215same:
 	DECQ R8
-	JNZ  ahead124
+	JNZ  ahead215
 
-ahead124done:
+ahead215done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z18
 	VBROADCASTSS (AX)(CX*1), Z19
@@ -6110,16 +11039,16 @@ ahead124done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys123done
+	JGE          keys214done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset125
+	JEQ          offset216
 	MOVQ         (DI)(R9*8), R11
 
-offset125:
-	JMP keys123
+offset216:
+	JMP keys214
 
-keys123done:
+keys214done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6245,35 +11174,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys126:
+keys217:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead127done
+	JZ    ahead218done
 
-ahead127:
+ahead218:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead127same
+	JNZ        ahead218same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead127row
+	JLT        ahead218row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead127done
+	JMP        ahead218done
 
-ahead127row:
+ahead218row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead127same:
+ahead218same:
 	DECQ R8
-	JNZ  ahead127
+	JNZ  ahead218
 
-ahead127done:
+ahead218done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z6
 	VBROADCASTSS (AX)(CX*1), Z7
@@ -6291,16 +11220,16 @@ ahead127done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys126done
+	JGE          keys217done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset128
+	JEQ          offset219
 	MOVQ         (DI)(R9*8), R11
 
-offset128:
-	JMP keys126
+offset219:
+	JMP keys217
 
-keys126done:
+keys217done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6351,32 +11280,1330 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead129done
+	JZ    ahead220done
 
-ahead129:
+ahead220:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead129same
+	JNZ        ahead220same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead129row
+	JLT        ahead220row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead129done
+	JMP        ahead220done
 
-ahead129row:
+ahead220row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead129same:
+ahead220same:
 	DECQ AX
-	JNZ  ahead129
+	JNZ  ahead220
 
-ahead129done:
+ahead220done:
+	VZEROUPPER
+	RET
+
+// func accumulateE4M3x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $32-96
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	VMOVAPS Z1, Z14
+	VMOVAPS Z1, Z15
+	VMOVAPS Z1, Z16
+	VMOVAPS Z1, Z17
+	VMOVAPS Z1, Z18
+	VMOVAPS Z1, Z19
+	VMOVAPS Z1, Z20
+	VMOVAPS Z1, Z21
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys221:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead222done
+
+ahead222:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead222same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead222row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead222done
+
+ahead222row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead222same:
+	DECQ R8
+	JNZ  ahead222
+
+ahead222done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z22
+	VBROADCASTSS (AX)(CX*1), Z23
+	VBROADCASTSS (AX)(CX*2), Z24
+	VBROADCASTSS (DX)(CX*2), Z25
+	VBROADCASTSS (AX)(CX*4), Z26
+	VPMOVSXBW    (R8), Y27
+	VPSLLW       $0x07, Y27, Y27
+	VPANDD       Y0, Y27, Y27
+	VCVTPH2PS    Y27, Z27
+	VFMADD231PS  Z22, Z27, Z2
+	VFMADD231PS  Z23, Z27, Z6
+	VFMADD231PS  Z24, Z27, Z10
+	VFMADD231PS  Z25, Z27, Z14
+	VFMADD231PS  Z26, Z27, Z18
+	VPMOVSXBW    16(R8), Y27
+	VPSLLW       $0x07, Y27, Y27
+	VPANDD       Y0, Y27, Y27
+	VCVTPH2PS    Y27, Z27
+	VFMADD231PS  Z22, Z27, Z3
+	VFMADD231PS  Z23, Z27, Z7
+	VFMADD231PS  Z24, Z27, Z11
+	VFMADD231PS  Z25, Z27, Z15
+	VFMADD231PS  Z26, Z27, Z19
+	VPMOVSXBW    32(R8), Y27
+	VPSLLW       $0x07, Y27, Y27
+	VPANDD       Y0, Y27, Y27
+	VCVTPH2PS    Y27, Z27
+	VFMADD231PS  Z22, Z27, Z4
+	VFMADD231PS  Z23, Z27, Z8
+	VFMADD231PS  Z24, Z27, Z12
+	VFMADD231PS  Z25, Z27, Z16
+	VFMADD231PS  Z26, Z27, Z20
+	VPMOVSXBW    48(R8), Y27
+	VPSLLW       $0x07, Y27, Y27
+	VPANDD       Y0, Y27, Y27
+	VCVTPH2PS    Y27, Z27
+	VFMADD231PS  Z22, Z27, Z5
+	VFMADD231PS  Z23, Z27, Z9
+	VFMADD231PS  Z24, Z27, Z13
+	VFMADD231PS  Z25, Z27, Z17
+	VFMADD231PS  Z26, Z27, Z21
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys221done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset223
+	MOVQ         (DI)(R9*8), R11
+
+offset223:
+	JMP keys221
+
+keys221done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X22
+	VPBROADCASTD X22, Z22
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X23
+	VPBROADCASTD X23, Z23
+	VBROADCASTSS (DX), Z24
+	VCMPPS       $0x04, Z22, Z24, K1
+	VMULPS       Z23, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z25
+	VFMADD231PS  Z25, Z24, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z23, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z24, Z3
+	VMOVUPS      Z3, 64(AX)
+	VMULPS       Z23, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z24, Z4
+	VMOVUPS      Z4, 128(AX)
+	VMULPS       Z23, Z5, Z5
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z24, Z5
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z22, Z2, K1
+	VMULPS       Z23, Z6, Z6
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, (AX)
+	VMULPS       Z23, Z7, Z7
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, 64(AX)
+	VMULPS       Z23, Z8, Z8
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, 128(AX)
+	VMULPS       Z23, Z9, Z9
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z9
+	VMOVUPS      Z9, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z22, Z2, K1
+	VMULPS       Z23, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z23, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	VMULPS       Z23, Z12, Z12
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, 128(AX)
+	VMULPS       Z23, Z13, Z13
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z22, Z2, K1
+	VMULPS       Z23, Z14, Z14
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z14
+	VMOVUPS      Z14, (AX)
+	VMULPS       Z23, Z15, Z15
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z15
+	VMOVUPS      Z15, 64(AX)
+	VMULPS       Z23, Z16, Z16
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z16
+	VMOVUPS      Z16, 128(AX)
+	VMULPS       Z23, Z17, Z17
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z22, Z2, K1
+	VMULPS       Z23, Z18, Z18
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)
+	VMULPS       Z23, Z19, Z19
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)
+	VMULPS       Z23, Z20, Z20
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z20
+	VMOVUPS      Z20, 128(AX)
+	VMULPS       Z23, Z21, Z21
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys224:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead225done
+
+ahead225:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead225same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead225row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead225done
+
+ahead225row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead225same:
+	DECQ R8
+	JNZ  ahead225
+
+ahead225done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VPMOVSXBW.Z  (R8), K1, Y12
+	VPSLLW       $0x07, Y12, Y12
+	VPANDD       Y0, Y12, Y12
+	VCVTPH2PS    Y12, Z12
+	VFMADD231PS  Z7, Z12, Z2
+	VFMADD231PS  Z8, Z12, Z3
+	VFMADD231PS  Z9, Z12, Z4
+	VFMADD231PS  Z10, Z12, Z5
+	VFMADD231PS  Z11, Z12, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys224done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset226
+	MOVQ         (DI)(R9*8), R11
+
+offset226:
+	JMP keys224
+
+keys224done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z7, Z9, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z8, Z2, Z2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z7, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z8, Z3, Z3
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z2, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z7, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z8, Z4, Z4
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z7, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z8, Z5, Z5
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z7, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z8, Z6, Z6
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead227done
+
+ahead227:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead227same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead227row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead227done
+
+ahead227row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead227same:
+	DECQ AX
+	JNZ  ahead227
+
+ahead227done:
+	VZEROUPPER
+	RET
+
+// func accumulateE4M3x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $32-96
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys228:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead229done
+
+ahead229:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead229same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead229row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead229done
+
+ahead229row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead229same:
+	DECQ R8
+	JNZ  ahead229
+
+ahead229done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z14
+	VBROADCASTSS (AX)(CX*1), Z15
+	VBROADCASTSS (AX)(CX*2), Z16
+	VBROADCASTSS (DX)(CX*2), Z17
+	VBROADCASTSS (AX)(CX*4), Z18
+	VBROADCASTSS (DX)(CX*4), Z19
+	VPMOVSXBW    (R8), Y20
+	VPSLLW       $0x07, Y20, Y20
+	VPANDD       Y0, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z14, Z20, Z2
+	VFMADD231PS  Z15, Z20, Z4
+	VFMADD231PS  Z16, Z20, Z6
+	VFMADD231PS  Z17, Z20, Z8
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z12
+	VPMOVSXBW    16(R8), Y20
+	VPSLLW       $0x07, Y20, Y20
+	VPANDD       Y0, Y20, Y20
+	VCVTPH2PS    Y20, Z20
+	VFMADD231PS  Z14, Z20, Z3
+	VFMADD231PS  Z15, Z20, Z5
+	VFMADD231PS  Z16, Z20, Z7
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z11
+	VFMADD231PS  Z19, Z20, Z13
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys228done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset230
+	MOVQ         (DI)(R9*8), R11
+
+offset230:
+	JMP keys228
+
+keys228done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X14
+	VPBROADCASTD X14, Z14
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z14, Z16, K1
+	VMULPS       Z15, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z15, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z16, Z3
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z4, Z4
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, (AX)
+	VMULPS       Z15, Z5, Z5
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z5
+	VMOVUPS      Z5, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z6, Z6
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, (AX)
+	VMULPS       Z15, Z7, Z7
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z8, Z8
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, (AX)
+	VMULPS       Z15, Z9, Z9
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z9
+	VMOVUPS      Z9, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z15, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
+	VCMPPS       $0x04, Z14, Z2, K1
+	VMULPS       Z15, Z12, Z12
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, (AX)
+	VMULPS       Z15, Z13, Z13
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys231:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead232done
+
+ahead232:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead232same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead232row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead232done
+
+ahead232row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead232same:
+	DECQ R8
+	JNZ  ahead232
+
+ahead232done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VPMOVSXBW.Z  (R8), K1, Y14
+	VPSLLW       $0x07, Y14, Y14
+	VPANDD       Y0, Y14, Y14
+	VCVTPH2PS    Y14, Z14
+	VFMADD231PS  Z8, Z14, Z2
+	VFMADD231PS  Z9, Z14, Z3
+	VFMADD231PS  Z10, Z14, Z4
+	VFMADD231PS  Z11, Z14, Z5
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys231done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset233
+	MOVQ         (DI)(R9*8), R11
+
+offset233:
+	JMP keys231
+
+keys231done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Z9
+	VBROADCASTSS (DX), Z10
+	VCMPPS       $0x04, Z8, Z10, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z2, Z2
+	VMOVUPS.Z    (AX), K2, Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z8, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z3, Z3
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z2, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z8, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z4, Z4
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z8, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z5, Z5
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z8, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z6, Z6
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
+	VCMPPS       $0x04, Z8, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z9, Z7, Z7
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead234done
+
+ahead234:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead234same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead234row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead234done
+
+ahead234row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead234same:
+	DECQ AX
+	JNZ  ahead234
+
+ahead234done:
+	VZEROUPPER
+	RET
+
+// func accumulateE4M3x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $32-96
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	VMOVAPS Z1, Z14
+	VMOVAPS Z1, Z15
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys235:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead236done
+
+ahead236:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead236same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead236row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead236done
+
+ahead236row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead236same:
+	DECQ R9
+	JNZ  ahead236
+
+ahead236done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z16
+	VBROADCASTSS (AX)(CX*1), Z17
+	VBROADCASTSS (AX)(CX*2), Z18
+	VBROADCASTSS (DX)(CX*2), Z19
+	VBROADCASTSS (AX)(CX*4), Z20
+	VBROADCASTSS (DX)(CX*4), Z21
+	VBROADCASTSS (AX)(DI*2), Z22
+	VPMOVSXBW    (R9), Y23
+	VPSLLW       $0x07, Y23, Y23
+	VPANDD       Y0, Y23, Y23
+	VCVTPH2PS    Y23, Z23
+	VFMADD231PS  Z16, Z23, Z2
+	VFMADD231PS  Z17, Z23, Z4
+	VFMADD231PS  Z18, Z23, Z6
+	VFMADD231PS  Z19, Z23, Z8
+	VFMADD231PS  Z20, Z23, Z10
+	VFMADD231PS  Z21, Z23, Z12
+	VFMADD231PS  Z22, Z23, Z14
+	VPMOVSXBW    16(R9), Y23
+	VPSLLW       $0x07, Y23, Y23
+	VPANDD       Y0, Y23, Y23
+	VCVTPH2PS    Y23, Z23
+	VFMADD231PS  Z16, Z23, Z3
+	VFMADD231PS  Z17, Z23, Z5
+	VFMADD231PS  Z18, Z23, Z7
+	VFMADD231PS  Z19, Z23, Z9
+	VFMADD231PS  Z20, Z23, Z11
+	VFMADD231PS  Z21, Z23, Z13
+	VFMADD231PS  Z22, Z23, Z15
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys235done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset237
+	MOVQ         (R8)(R10*8), R12
+
+offset237:
+	JMP keys235
+
+keys235done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X16
+	VPBROADCASTD X16, Z16
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X17
+	VPBROADCASTD X17, Z17
+	VBROADCASTSS (DX), Z18
+	VCMPPS       $0x04, Z16, Z18, K1
+	VMULPS       Z17, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z19
+	VFMADD231PS  Z19, Z18, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z17, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z18, Z3
+	VMOVUPS      Z3, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z4, Z4
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, (AX)
+	VMULPS       Z17, Z5, Z5
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z5
+	VMOVUPS      Z5, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z6, Z6
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, (AX)
+	VMULPS       Z17, Z7, Z7
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z8, Z8
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, (AX)
+	VMULPS       Z17, Z9, Z9
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z9
+	VMOVUPS      Z9, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z17, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z12, Z12
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, (AX)
+	VMULPS       Z17, Z13, Z13
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z2
+	VCMPPS       $0x04, Z16, Z2, K1
+	VMULPS       Z17, Z14, Z14
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z14
+	VMOVUPS      Z14, (AX)
+	VMULPS       Z17, Z15, Z15
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z15
+	VMOVUPS      Z15, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys238:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead239done
+
+ahead239:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead239same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead239row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead239done
+
+ahead239row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead239same:
+	DECQ R9
+	JNZ  ahead239
+
+ahead239done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z9
+	VBROADCASTSS (AX)(CX*1), Z10
+	VBROADCASTSS (AX)(CX*2), Z11
+	VBROADCASTSS (DX)(CX*2), Z12
+	VBROADCASTSS (AX)(CX*4), Z13
+	VBROADCASTSS (DX)(CX*4), Z14
+	VBROADCASTSS (AX)(DI*2), Z15
+	VPMOVSXBW.Z  (R9), K1, Y16
+	VPSLLW       $0x07, Y16, Y16
+	VPANDD       Y0, Y16, Y16
+	VCVTPH2PS    Y16, Z16
+	VFMADD231PS  Z9, Z16, Z2
+	VFMADD231PS  Z10, Z16, Z3
+	VFMADD231PS  Z11, Z16, Z4
+	VFMADD231PS  Z12, Z16, Z5
+	VFMADD231PS  Z13, Z16, Z6
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z8
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys238done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset240
+	MOVQ         (R8)(R10*8), R12
+
+offset240:
+	JMP keys238
+
+keys238done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Z9
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Z10
+	VBROADCASTSS (DX), Z11
+	VCMPPS       $0x04, Z9, Z11, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z2, Z2
+	VMOVUPS.Z    (AX), K2, Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z3, Z3
+	VMOVUPS.Z    (AX), K2, Z11
+	VFMADD231PS  Z11, Z2, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z4, Z4
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z5, Z5
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z6, Z6
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z7, Z7
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z2
+	VCMPPS       $0x04, Z9, Z2, K2
+	KANDW        K1, K2, K2
+	VMULPS       Z10, Z8, Z8
+	VMOVUPS.Z    (AX), K2, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead241done
+
+ahead241:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead241same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead241row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead241done
+
+ahead241row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead241same:
+	DECQ AX
+	JNZ  ahead241
+
+ahead241done:
 	VZEROUPPER
 	RET
 
@@ -6451,35 +12678,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys130:
+keys242:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead131done
+	JZ    ahead243done
 
-ahead131:
+ahead243:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead131same
+	JNZ        ahead243same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead131row
+	JLT        ahead243row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead131done
+	JMP        ahead243done
 
-ahead131row:
+ahead243row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead131same:
+ahead243same:
 	DECQ R9
-	JNZ  ahead131
+	JNZ  ahead243
 
-ahead131done:
+ahead243done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z18
 	VBROADCASTSS (AX)(CX*1), Z19
@@ -6517,16 +12744,16 @@ ahead131done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys130done
+	JGE          keys242done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset132
+	JEQ          offset244
 	MOVQ         (R8)(R10*8), R12
 
-offset132:
-	JMP keys130
+offset244:
+	JMP keys242
 
-keys130done:
+keys242done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6669,35 +12896,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys133:
+keys245:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead134done
+	JZ    ahead246done
 
-ahead134:
+ahead246:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead134same
+	JNZ        ahead246same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead134row
+	JLT        ahead246row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead134done
+	JMP        ahead246done
 
-ahead134row:
+ahead246row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead134same:
+ahead246same:
 	DECQ R9
-	JNZ  ahead134
+	JNZ  ahead246
 
-ahead134done:
+ahead246done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z10
 	VBROADCASTSS (AX)(CX*1), Z11
@@ -6723,16 +12950,16 @@ ahead134done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys133done
+	JGE          keys245done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset135
+	JEQ          offset247
 	MOVQ         (R8)(R10*8), R12
 
-offset135:
-	JMP keys133
+offset247:
+	JMP keys245
 
-keys133done:
+keys245done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6815,32 +13042,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead136done
+	JZ    ahead248done
 
-ahead136:
+ahead248:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead136same
+	JNZ        ahead248same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead136row
+	JLT        ahead248row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead136done
+	JMP        ahead248done
 
-ahead136row:
+ahead248row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead136same:
+ahead248same:
 	DECQ AX
-	JNZ  ahead136
+	JNZ  ahead248
 
-ahead136done:
+ahead248done:
 	VZEROUPPER
 	RET
 
@@ -6904,35 +13131,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys137:
+keys249:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead138done
+	JZ    ahead250done
 
-ahead138:
+ahead250:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead138same
+	JNZ        ahead250same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead138row
+	JLT        ahead250row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead138done
+	JMP        ahead250done
 
-ahead138row:
+ahead250row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead138same:
+ahead250same:
 	DECQ DX
-	JNZ  ahead138
+	JNZ  ahead250
 
-ahead138done:
+ahead250done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXBW    (DX), Y10
@@ -6970,16 +13197,16 @@ ahead138done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys137done
+	JGE          keys249done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset139
+	JEQ          offset251
 	MOVQ         (CX)(DI*8), R9
 
-offset139:
-	JMP keys137
+offset251:
+	JMP keys249
 
-keys137done:
+keys249done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7042,35 +13269,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys140:
+keys252:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead141done
+	JZ    ahead253done
 
-ahead141:
+ahead253:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead141same
+	JNZ        ahead253same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead141row
+	JLT        ahead253row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead141done
+	JMP        ahead253done
 
-ahead141row:
+ahead253row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead141same:
+ahead253same:
 	DECQ DX
-	JNZ  ahead141
+	JNZ  ahead253
 
-ahead141done:
+ahead253done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXBW    (DX), Y6
@@ -7092,16 +13319,16 @@ ahead141done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys140done
+	JGE          keys252done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset142
+	JEQ          offset254
 	MOVQ         (CX)(DI*8), R9
 
-offset142:
-	JMP keys140
+offset254:
+	JMP keys252
 
-keys140done:
+keys252done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7159,35 +13386,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys143:
+keys255:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead144done
+	JZ    ahead256done
 
-ahead144:
+ahead256:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead144same
+	JNZ        ahead256same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead144row
+	JLT        ahead256row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead144done
+	JMP        ahead256done
 
-ahead144row:
+ahead256row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead144same:
+ahead256same:
 	DECQ DX
-	JNZ  ahead144
+	JNZ  ahead256
 
-ahead144done:
+ahead256done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXBW.Z  (DX), K1, Y3
@@ -7197,16 +13424,16 @@ ahead144done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys143done
+	JGE          keys255done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset145
+	JEQ          offset257
 	MOVQ         (CX)(DI*8), R9
 
-offset145:
-	JMP keys143
+offset257:
+	JMP keys255
 
-keys143done:
+keys255done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7229,32 +13456,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead146done
+	JZ    ahead258done
 
-ahead146:
+ahead258:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead146same
+	JNZ        ahead258same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead146row
+	JLT        ahead258row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead146done
+	JMP        ahead258done
 
-ahead146row:
+ahead258row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead146same:
+ahead258same:
 	DECQ AX
-	JNZ  ahead146
+	JNZ  ahead258
 
-ahead146done:
+ahead258done:
 	VZEROUPPER
 	RET
 
@@ -7326,35 +13553,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys147:
+keys259:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead148done
+	JZ    ahead260done
 
-ahead148:
+ahead260:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead148same
+	JNZ        ahead260same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead148row
+	JLT        ahead260row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead148done
+	JMP        ahead260done
 
-ahead148row:
+ahead260row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead148same:
+ahead260same:
 	DECQ DI
-	JNZ  ahead148
+	JNZ  ahead260
 
-ahead148done:
+ahead260done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -7401,16 +13628,16 @@ ahead148done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys147done
+	JGE          keys259done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset149
+	JEQ          offset261
 	MOVQ         (DX)(R8*8), R10
 
-offset149:
-	JMP keys147
+offset261:
+	JMP keys259
 
-keys147done:
+keys259done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7504,35 +13731,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys150:
+keys262:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead151done
+	JZ    ahead263done
 
-ahead151:
+ahead263:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead151same
+	JNZ        ahead263same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead151row
+	JLT        ahead263row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead151done
+	JMP        ahead263done
 
-ahead151row:
+ahead263row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead151same:
+ahead263same:
 	DECQ DI
-	JNZ  ahead151
+	JNZ  ahead263
 
-ahead151done:
+ahead263done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -7559,16 +13786,16 @@ ahead151done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys150done
+	JGE          keys262done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset152
+	JEQ          offset264
 	MOVQ         (DX)(R8*8), R10
 
-offset152:
-	JMP keys150
+offset264:
+	JMP keys262
 
-keys150done:
+keys262done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7642,35 +13869,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys153:
+keys265:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead154done
+	JZ    ahead266done
 
-ahead154:
+ahead266:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead154same
+	JNZ        ahead266same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead154row
+	JLT        ahead266row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead154done
+	JMP        ahead266done
 
-ahead154row:
+ahead266row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead154same:
+ahead266same:
 	DECQ DI
-	JNZ  ahead154
+	JNZ  ahead266
 
-ahead154done:
+ahead266done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z3
 	VBROADCASTSS (AX)(CX*1), Z4
@@ -7682,16 +13909,16 @@ ahead154done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys153done
+	JGE          keys265done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset155
+	JEQ          offset267
 	MOVQ         (DX)(R8*8), R10
 
-offset155:
-	JMP keys153
+offset267:
+	JMP keys265
 
-keys153done:
+keys265done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7721,32 +13948,376 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead156done
+	JZ    ahead268done
 
-ahead156:
+ahead268:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead156same
+	JNZ        ahead268same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead156row
+	JLT        ahead268row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead156done
+	JMP        ahead268done
 
-ahead156row:
+ahead268row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead156same:
+ahead268same:
 	DECQ AX
-	JNZ  ahead156
+	JNZ  ahead268
 
-ahead156done:
+ahead268done:
+	VZEROUPPER
+	RET
+
+// func accumulateE5M2x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys269:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead270done
+
+ahead270:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead270same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead270row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead270done
+
+ahead270row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead270same:
+	DECQ R8
+	JNZ  ahead270
+
+ahead270done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VPMOVZXBW    (R8), Y16
+	VPSLLW       $0x08, Y16, Y16
+	VCVTPH2PS    Y16, Z16
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z5
+	VFMADD231PS  Z15, Z16, Z9
+	VPMOVZXBW    16(R8), Y16
+	VPSLLW       $0x08, Y16, Y16
+	VCVTPH2PS    Y16, Z16
+	VFMADD231PS  Z13, Z16, Z2
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z10
+	VPMOVZXBW    32(R8), Y16
+	VPSLLW       $0x08, Y16, Y16
+	VCVTPH2PS    Y16, Z16
+	VFMADD231PS  Z13, Z16, Z3
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z11
+	VPMOVZXBW    48(R8), Y16
+	VPSLLW       $0x08, Y16, Y16
+	VCVTPH2PS    Y16, Z16
+	VFMADD231PS  Z13, Z16, Z4
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys269done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset271
+	MOVQ         (DI)(R9*8), R11
+
+offset271:
+	JMP keys269
+
+keys269done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys272:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead273done
+
+ahead273:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead273same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead273row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead273done
+
+ahead273row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead273same:
+	DECQ R8
+	JNZ  ahead273
+
+ahead273done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VBROADCASTSS (AX)(CX*2), Z6
+	VPMOVZXBW.Z  (R8), K1, Y7
+	VPSLLW       $0x08, Y7, Y7
+	VCVTPH2PS    Y7, Z7
+	VFMADD231PS  Z4, Z7, Z1
+	VFMADD231PS  Z5, Z7, Z2
+	VFMADD231PS  Z6, Z7, Z3
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys272done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset274
+	MOVQ         (DI)(R9*8), R11
+
+offset274:
+	JMP keys272
+
+keys272done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VBROADCASTSS (DX), Z5
+	VCMPPS       $0x04, Z4, Z5, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z5
+	VFMADD231PS  Z5, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead275done
+
+ahead275:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead275same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead275row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead275done
+
+ahead275row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead275same:
+	DECQ AX
+	JNZ  ahead275
+
+ahead275done:
 	VZEROUPPER
 	RET
 
@@ -7819,35 +14390,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys157:
+keys276:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead158done
+	JZ    ahead277done
 
-ahead158:
+ahead277:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead158same
+	JNZ        ahead277same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead158row
+	JLT        ahead277row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead158done
+	JMP        ahead277done
 
-ahead158row:
+ahead277row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead158same:
+ahead277same:
 	DECQ R8
-	JNZ  ahead158
+	JNZ  ahead277
 
-ahead158done:
+ahead277done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -7885,16 +14456,16 @@ ahead158done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys157done
+	JGE          keys276done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset159
+	JEQ          offset278
 	MOVQ         (DI)(R9*8), R11
 
-offset159:
-	JMP keys157
+offset278:
+	JMP keys276
 
-keys157done:
+keys276done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8001,35 +14572,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys160:
+keys279:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead161done
+	JZ    ahead280done
 
-ahead161:
+ahead280:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead161same
+	JNZ        ahead280same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead161row
+	JLT        ahead280row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead161done
+	JMP        ahead280done
 
-ahead161row:
+ahead280row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead161same:
+ahead280same:
 	DECQ R8
-	JNZ  ahead161
+	JNZ  ahead280
 
-ahead161done:
+ahead280done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z5
 	VBROADCASTSS (AX)(CX*1), Z6
@@ -8046,16 +14617,16 @@ ahead161done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys160done
+	JGE          keys279done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset162
+	JEQ          offset281
 	MOVQ         (DI)(R9*8), R11
 
-offset162:
-	JMP keys160
+offset281:
+	JMP keys279
 
-keys160done:
+keys279done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8099,32 +14670,1234 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead163done
+	JZ    ahead282done
 
-ahead163:
+ahead282:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead163same
+	JNZ        ahead282same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead163row
+	JLT        ahead282row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead163done
+	JMP        ahead282done
 
-ahead163row:
+ahead282row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead163same:
+ahead282same:
 	DECQ AX
-	JNZ  ahead163
+	JNZ  ahead282
 
-ahead163done:
+ahead282done:
+	VZEROUPPER
+	RET
+
+// func accumulateE5M2x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys283:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead284done
+
+ahead284:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead284same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead284row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead284done
+
+ahead284row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead284same:
+	DECQ R8
+	JNZ  ahead284
+
+ahead284done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z21
+	VBROADCASTSS (AX)(CX*1), Z22
+	VBROADCASTSS (AX)(CX*2), Z23
+	VBROADCASTSS (DX)(CX*2), Z24
+	VBROADCASTSS (AX)(CX*4), Z25
+	VPMOVZXBW    (R8), Y26
+	VPSLLW       $0x08, Y26, Y26
+	VCVTPH2PS    Y26, Z26
+	VFMADD231PS  Z21, Z26, Z1
+	VFMADD231PS  Z22, Z26, Z5
+	VFMADD231PS  Z23, Z26, Z9
+	VFMADD231PS  Z24, Z26, Z13
+	VFMADD231PS  Z25, Z26, Z17
+	VPMOVZXBW    16(R8), Y26
+	VPSLLW       $0x08, Y26, Y26
+	VCVTPH2PS    Y26, Z26
+	VFMADD231PS  Z21, Z26, Z2
+	VFMADD231PS  Z22, Z26, Z6
+	VFMADD231PS  Z23, Z26, Z10
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z18
+	VPMOVZXBW    32(R8), Y26
+	VPSLLW       $0x08, Y26, Y26
+	VCVTPH2PS    Y26, Z26
+	VFMADD231PS  Z21, Z26, Z3
+	VFMADD231PS  Z22, Z26, Z7
+	VFMADD231PS  Z23, Z26, Z11
+	VFMADD231PS  Z24, Z26, Z15
+	VFMADD231PS  Z25, Z26, Z19
+	VPMOVZXBW    48(R8), Y26
+	VPSLLW       $0x08, Y26, Y26
+	VCVTPH2PS    Y26, Z26
+	VFMADD231PS  Z21, Z26, Z4
+	VFMADD231PS  Z22, Z26, Z8
+	VFMADD231PS  Z23, Z26, Z12
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z20
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys283done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset285
+	MOVQ         (DI)(R9*8), R11
+
+offset285:
+	JMP keys283
+
+keys283done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X21
+	VPBROADCASTD X21, Z21
+	VBROADCASTSS (DX), Z22
+	VCMPPS       $0x04, Z21, Z22, K1
+	VMOVUPS.Z    (AX), K1, Z23
+	VFMADD231PS  Z23, Z22, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys286:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead287done
+
+ahead287:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead287same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead287row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead287done
+
+ahead287row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead287same:
+	DECQ R8
+	JNZ  ahead287
+
+ahead287done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VBROADCASTSS (AX)(CX*4), Z10
+	VPMOVZXBW.Z  (R8), K1, Y11
+	VPSLLW       $0x08, Y11, Y11
+	VCVTPH2PS    Y11, Z11
+	VFMADD231PS  Z6, Z11, Z1
+	VFMADD231PS  Z7, Z11, Z2
+	VFMADD231PS  Z8, Z11, Z3
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys286done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset288
+	MOVQ         (DI)(R9*8), R11
+
+offset288:
+	JMP keys286
+
+keys286done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead289done
+
+ahead289:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead289same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead289row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead289done
+
+ahead289row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead289same:
+	DECQ AX
+	JNZ  ahead289
+
+ahead289done:
+	VZEROUPPER
+	RET
+
+// func accumulateE5M2x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys290:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead291done
+
+ahead291:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead291same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead291row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead291done
+
+ahead291row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead291same:
+	DECQ R8
+	JNZ  ahead291
+
+ahead291done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VBROADCASTSS (DX)(CX*2), Z16
+	VBROADCASTSS (AX)(CX*4), Z17
+	VBROADCASTSS (DX)(CX*4), Z18
+	VPMOVZXBW    (R8), Y19
+	VPSLLW       $0x08, Y19, Y19
+	VCVTPH2PS    Y19, Z19
+	VFMADD231PS  Z13, Z19, Z1
+	VFMADD231PS  Z14, Z19, Z3
+	VFMADD231PS  Z15, Z19, Z5
+	VFMADD231PS  Z16, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Z18, Z19, Z11
+	VPMOVZXBW    16(R8), Y19
+	VPSLLW       $0x08, Y19, Y19
+	VCVTPH2PS    Y19, Z19
+	VFMADD231PS  Z13, Z19, Z2
+	VFMADD231PS  Z14, Z19, Z4
+	VFMADD231PS  Z15, Z19, Z6
+	VFMADD231PS  Z16, Z19, Z8
+	VFMADD231PS  Z17, Z19, Z10
+	VFMADD231PS  Z18, Z19, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys290done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset292
+	MOVQ         (DI)(R9*8), R11
+
+offset292:
+	JMP keys290
+
+keys290done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys293:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead294done
+
+ahead294:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead294same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead294row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead294done
+
+ahead294row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead294same:
+	DECQ R8
+	JNZ  ahead294
+
+ahead294done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VBROADCASTSS (DX)(CX*4), Z12
+	VPMOVZXBW.Z  (R8), K1, Y13
+	VPSLLW       $0x08, Y13, Y13
+	VCVTPH2PS    Y13, Z13
+	VFMADD231PS  Z7, Z13, Z1
+	VFMADD231PS  Z8, Z13, Z2
+	VFMADD231PS  Z9, Z13, Z3
+	VFMADD231PS  Z10, Z13, Z4
+	VFMADD231PS  Z11, Z13, Z5
+	VFMADD231PS  Z12, Z13, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys293done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset295
+	MOVQ         (DI)(R9*8), R11
+
+offset295:
+	JMP keys293
+
+keys293done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VBROADCASTSS (DX), Z8
+	VCMPPS       $0x04, Z7, Z8, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z8, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead296done
+
+ahead296:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead296same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead296row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead296done
+
+ahead296row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead296same:
+	DECQ AX
+	JNZ  ahead296
+
+ahead296done:
+	VZEROUPPER
+	RET
+
+// func accumulateE5M2x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys297:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead298done
+
+ahead298:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead298same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead298row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead298done
+
+ahead298row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead298same:
+	DECQ R9
+	JNZ  ahead298
+
+ahead298done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z15
+	VBROADCASTSS (AX)(CX*1), Z16
+	VBROADCASTSS (AX)(CX*2), Z17
+	VBROADCASTSS (DX)(CX*2), Z18
+	VBROADCASTSS (AX)(CX*4), Z19
+	VBROADCASTSS (DX)(CX*4), Z20
+	VBROADCASTSS (AX)(DI*2), Z21
+	VPMOVZXBW    (R9), Y22
+	VPSLLW       $0x08, Y22, Y22
+	VCVTPH2PS    Y22, Z22
+	VFMADD231PS  Z15, Z22, Z1
+	VFMADD231PS  Z16, Z22, Z3
+	VFMADD231PS  Z17, Z22, Z5
+	VFMADD231PS  Z18, Z22, Z7
+	VFMADD231PS  Z19, Z22, Z9
+	VFMADD231PS  Z20, Z22, Z11
+	VFMADD231PS  Z21, Z22, Z13
+	VPMOVZXBW    16(R9), Y22
+	VPSLLW       $0x08, Y22, Y22
+	VCVTPH2PS    Y22, Z22
+	VFMADD231PS  Z15, Z22, Z2
+	VFMADD231PS  Z16, Z22, Z4
+	VFMADD231PS  Z17, Z22, Z6
+	VFMADD231PS  Z18, Z22, Z8
+	VFMADD231PS  Z19, Z22, Z10
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z14
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys297done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset299
+	MOVQ         (R8)(R10*8), R12
+
+offset299:
+	JMP keys297
+
+keys297done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys300:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead301done
+
+ahead301:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead301same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead301row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead301done
+
+ahead301row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead301same:
+	DECQ R9
+	JNZ  ahead301
+
+ahead301done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VBROADCASTSS (AX)(DI*2), Z14
+	VPMOVZXBW.Z  (R9), K1, Y15
+	VPSLLW       $0x08, Y15, Y15
+	VCVTPH2PS    Y15, Z15
+	VFMADD231PS  Z8, Z15, Z1
+	VFMADD231PS  Z9, Z15, Z2
+	VFMADD231PS  Z10, Z15, Z3
+	VFMADD231PS  Z11, Z15, Z4
+	VFMADD231PS  Z12, Z15, Z5
+	VFMADD231PS  Z13, Z15, Z6
+	VFMADD231PS  Z14, Z15, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys300done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset302
+	MOVQ         (R8)(R10*8), R12
+
+offset302:
+	JMP keys300
+
+keys300done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead303done
+
+ahead303:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead303same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead303row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead303done
+
+ahead303row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead303same:
+	DECQ AX
+	JNZ  ahead303
+
+ahead303done:
 	VZEROUPPER
 	RET
 
@@ -8198,35 +15971,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys164:
+keys304:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead165done
+	JZ    ahead305done
 
-ahead165:
+ahead305:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead165same
+	JNZ        ahead305same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead165row
+	JLT        ahead305row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead165done
+	JMP        ahead305done
 
-ahead165row:
+ahead305row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead165same:
+ahead305same:
 	DECQ R9
-	JNZ  ahead165
+	JNZ  ahead305
 
-ahead165done:
+ahead305done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -8262,16 +16035,16 @@ ahead165done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys164done
+	JGE          keys304done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset166
+	JEQ          offset306
 	MOVQ         (R8)(R10*8), R12
 
-offset166:
-	JMP keys164
+offset306:
+	JMP keys304
 
-keys164done:
+keys304done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8395,35 +16168,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys167:
+keys307:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead168done
+	JZ    ahead308done
 
-ahead168:
+ahead308:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead168same
+	JNZ        ahead308same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead168row
+	JLT        ahead308row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead168done
+	JMP        ahead308done
 
-ahead168row:
+ahead308row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead168same:
+ahead308same:
 	DECQ R9
-	JNZ  ahead168
+	JNZ  ahead308
 
-ahead168done:
+ahead308done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -8448,16 +16221,16 @@ ahead168done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys167done
+	JGE          keys307done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset169
+	JEQ          offset309
 	MOVQ         (R8)(R10*8), R12
 
-offset169:
-	JMP keys167
+offset309:
+	JMP keys307
 
-keys167done:
+keys307done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8529,32 +16302,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead170done
+	JZ    ahead310done
 
-ahead170:
+ahead310:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead170same
+	JNZ        ahead310same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead170row
+	JLT        ahead310row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead170done
+	JMP        ahead310done
 
-ahead170row:
+ahead310row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead170same:
+ahead310same:
 	DECQ AX
-	JNZ  ahead170
+	JNZ  ahead310
 
-ahead170done:
+ahead310done:
 	VZEROUPPER
 	RET
 
@@ -8618,35 +16391,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys171:
+keys311:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead172done
+	JZ    ahead312done
 
-ahead172:
+ahead312:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead172same
+	JNZ        ahead312same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead172row
+	JLT        ahead312row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead172done
+	JMP        ahead312done
 
-ahead172row:
+ahead312row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead172same:
+ahead312same:
 	DECQ DX
-	JNZ  ahead172
+	JNZ  ahead312
 
-ahead172done:
+ahead312done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVSXBD    (DX), Z10
@@ -8676,16 +16449,16 @@ ahead172done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys171done
+	JGE          keys311done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset173
+	JEQ          offset313
 	MOVQ         (CX)(DI*8), R9
 
-offset173:
-	JMP keys171
+offset313:
+	JMP keys311
 
-keys171done:
+keys311done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8748,35 +16521,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys174:
+keys314:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead175done
+	JZ    ahead315done
 
-ahead175:
+ahead315:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead175same
+	JNZ        ahead315same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead175row
+	JLT        ahead315row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead175done
+	JMP        ahead315done
 
-ahead175row:
+ahead315row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead175same:
+ahead315same:
 	DECQ DX
-	JNZ  ahead175
+	JNZ  ahead315
 
-ahead175done:
+ahead315done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVSXBD    (DX), Z6
@@ -8794,16 +16567,16 @@ ahead175done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys174done
+	JGE          keys314done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset176
+	JEQ          offset316
 	MOVQ         (CX)(DI*8), R9
 
-offset176:
-	JMP keys174
+offset316:
+	JMP keys314
 
-keys174done:
+keys314done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8861,35 +16634,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys177:
+keys317:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead178done
+	JZ    ahead318done
 
-ahead178:
+ahead318:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead178same
+	JNZ        ahead318same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead178row
+	JLT        ahead318row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead178done
+	JMP        ahead318done
 
-ahead178row:
+ahead318row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead178same:
+ahead318same:
 	DECQ DX
-	JNZ  ahead178
+	JNZ  ahead318
 
-ahead178done:
+ahead318done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVSXBD.Z  (DX), K1, Z3
@@ -8898,16 +16671,16 @@ ahead178done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys177done
+	JGE          keys317done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset179
+	JEQ          offset319
 	MOVQ         (CX)(DI*8), R9
 
-offset179:
-	JMP keys177
+offset319:
+	JMP keys317
 
-keys177done:
+keys317done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8930,32 +16703,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead180done
+	JZ    ahead320done
 
-ahead180:
+ahead320:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead180same
+	JNZ        ahead320same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead180row
+	JLT        ahead320row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead180done
+	JMP        ahead320done
 
-ahead180row:
+ahead320row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead180same:
+ahead320same:
 	DECQ AX
-	JNZ  ahead180
+	JNZ  ahead320
 
-ahead180done:
+ahead320done:
 	VZEROUPPER
 	RET
 
@@ -9027,35 +16800,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys181:
+keys321:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead182done
+	JZ    ahead322done
 
-ahead182:
+ahead322:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead182same
+	JNZ        ahead322same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead182row
+	JLT        ahead322row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead182done
+	JMP        ahead322done
 
-ahead182row:
+ahead322row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead182same:
+ahead322same:
 	DECQ DI
-	JNZ  ahead182
+	JNZ  ahead322
 
-ahead182done:
+ahead322done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -9094,16 +16867,16 @@ ahead182done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys181done
+	JGE          keys321done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset183
+	JEQ          offset323
 	MOVQ         (DX)(R8*8), R10
 
-offset183:
-	JMP keys181
+offset323:
+	JMP keys321
 
-keys181done:
+keys321done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9197,35 +16970,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys184:
+keys324:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead185done
+	JZ    ahead325done
 
-ahead185:
+ahead325:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead185same
+	JNZ        ahead325same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead185row
+	JLT        ahead325row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead185done
+	JMP        ahead325done
 
-ahead185row:
+ahead325row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead185same:
+ahead325same:
 	DECQ DI
-	JNZ  ahead185
+	JNZ  ahead325
 
-ahead185done:
+ahead325done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -9248,16 +17021,16 @@ ahead185done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys184done
+	JGE          keys324done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset186
+	JEQ          offset326
 	MOVQ         (DX)(R8*8), R10
 
-offset186:
-	JMP keys184
+offset326:
+	JMP keys324
 
-keys184done:
+keys324done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9331,35 +17104,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys187:
+keys327:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead188done
+	JZ    ahead328done
 
-ahead188:
+ahead328:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead188same
+	JNZ        ahead328same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead188row
+	JLT        ahead328row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead188done
+	JMP        ahead328done
 
-ahead188row:
+ahead328row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead188same:
+ahead328same:
 	DECQ DI
-	JNZ  ahead188
+	JNZ  ahead328
 
-ahead188done:
+ahead328done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Z3
 	VBROADCASTSS (AX)(CX*1), Z4
@@ -9370,16 +17143,16 @@ ahead188done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys187done
+	JGE          keys327done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset189
+	JEQ          offset329
 	MOVQ         (DX)(R8*8), R10
 
-offset189:
-	JMP keys187
+offset329:
+	JMP keys327
 
-keys187done:
+keys327done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9409,32 +17182,371 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead190done
+	JZ    ahead330done
 
-ahead190:
+ahead330:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead190same
+	JNZ        ahead330same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead190row
+	JLT        ahead330row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead190done
+	JMP        ahead330done
 
-ahead190row:
+ahead330row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead190same:
+ahead330same:
 	DECQ AX
-	JNZ  ahead190
+	JNZ  ahead330
 
-ahead190done:
+ahead330done:
+	VZEROUPPER
+	RET
+
+// func accumulateI8x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys331:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead332done
+
+ahead332:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead332same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead332row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead332done
+
+ahead332row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead332same:
+	DECQ R8
+	JNZ  ahead332
+
+ahead332done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VPMOVSXBD    (R8), Z16
+	VCVTDQ2PS    Z16, Z16
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z5
+	VFMADD231PS  Z15, Z16, Z9
+	VPMOVSXBD    16(R8), Z16
+	VCVTDQ2PS    Z16, Z16
+	VFMADD231PS  Z13, Z16, Z2
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z10
+	VPMOVSXBD    32(R8), Z16
+	VCVTDQ2PS    Z16, Z16
+	VFMADD231PS  Z13, Z16, Z3
+	VFMADD231PS  Z14, Z16, Z7
+	VFMADD231PS  Z15, Z16, Z11
+	VPMOVSXBD    48(R8), Z16
+	VCVTDQ2PS    Z16, Z16
+	VFMADD231PS  Z13, Z16, Z4
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys331done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset333
+	MOVQ         (DI)(R9*8), R11
+
+offset333:
+	JMP keys331
+
+keys331done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys334:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead335done
+
+ahead335:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead335same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead335row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead335done
+
+ahead335row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead335same:
+	DECQ R8
+	JNZ  ahead335
+
+ahead335done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z4
+	VBROADCASTSS (AX)(CX*1), Z5
+	VBROADCASTSS (AX)(CX*2), Z6
+	VPMOVSXBD.Z  (R8), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z4, Z7, Z1
+	VFMADD231PS  Z5, Z7, Z2
+	VFMADD231PS  Z6, Z7, Z3
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys334done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset336
+	MOVQ         (DI)(R9*8), R11
+
+offset336:
+	JMP keys334
+
+keys334done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VBROADCASTSS (DX), Z5
+	VCMPPS       $0x04, Z4, Z5, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z6
+	VFMADD231PS  Z6, Z5, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z5
+	VFMADD231PS  Z5, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z4, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead337done
+
+ahead337:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead337same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead337row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead337done
+
+ahead337row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead337same:
+	DECQ AX
+	JNZ  ahead337
+
+ahead337done:
 	VZEROUPPER
 	RET
 
@@ -9507,35 +17619,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys191:
+keys338:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead192done
+	JZ    ahead339done
 
-ahead192:
+ahead339:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead192same
+	JNZ        ahead339same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead192row
+	JLT        ahead339row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead192done
+	JMP        ahead339done
 
-ahead192row:
+ahead339row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead192same:
+ahead339same:
 	DECQ R8
-	JNZ  ahead192
+	JNZ  ahead339
 
-ahead192done:
+ahead339done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -9569,16 +17681,16 @@ ahead192done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys191done
+	JGE          keys338done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset193
+	JEQ          offset340
 	MOVQ         (DI)(R9*8), R11
 
-offset193:
-	JMP keys191
+offset340:
+	JMP keys338
 
-keys191done:
+keys338done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9685,35 +17797,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys194:
+keys341:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead195done
+	JZ    ahead342done
 
-ahead195:
+ahead342:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead195same
+	JNZ        ahead342same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead195row
+	JLT        ahead342row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead195done
+	JMP        ahead342done
 
-ahead195row:
+ahead342row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead195same:
+ahead342same:
 	DECQ R8
-	JNZ  ahead195
+	JNZ  ahead342
 
-ahead195done:
+ahead342done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Z5
 	VBROADCASTSS (AX)(CX*1), Z6
@@ -9729,16 +17841,16 @@ ahead195done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys194done
+	JGE          keys341done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset196
+	JEQ          offset343
 	MOVQ         (DI)(R9*8), R11
 
-offset196:
-	JMP keys194
+offset343:
+	JMP keys341
 
-keys194done:
+keys341done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9782,32 +17894,1223 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead197done
+	JZ    ahead344done
 
-ahead197:
+ahead344:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead197same
+	JNZ        ahead344same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead197row
+	JLT        ahead344row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead197done
+	JMP        ahead344done
 
-ahead197row:
+ahead344row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead197same:
+ahead344same:
 	DECQ AX
-	JNZ  ahead197
+	JNZ  ahead344
 
-ahead197done:
+ahead344done:
+	VZEROUPPER
+	RET
+
+// func accumulateI8x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys345:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead346done
+
+ahead346:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead346same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead346row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead346done
+
+ahead346row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead346same:
+	DECQ R8
+	JNZ  ahead346
+
+ahead346done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z21
+	VBROADCASTSS (AX)(CX*1), Z22
+	VBROADCASTSS (AX)(CX*2), Z23
+	VBROADCASTSS (DX)(CX*2), Z24
+	VBROADCASTSS (AX)(CX*4), Z25
+	VPMOVSXBD    (R8), Z26
+	VCVTDQ2PS    Z26, Z26
+	VFMADD231PS  Z21, Z26, Z1
+	VFMADD231PS  Z22, Z26, Z5
+	VFMADD231PS  Z23, Z26, Z9
+	VFMADD231PS  Z24, Z26, Z13
+	VFMADD231PS  Z25, Z26, Z17
+	VPMOVSXBD    16(R8), Z26
+	VCVTDQ2PS    Z26, Z26
+	VFMADD231PS  Z21, Z26, Z2
+	VFMADD231PS  Z22, Z26, Z6
+	VFMADD231PS  Z23, Z26, Z10
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z18
+	VPMOVSXBD    32(R8), Z26
+	VCVTDQ2PS    Z26, Z26
+	VFMADD231PS  Z21, Z26, Z3
+	VFMADD231PS  Z22, Z26, Z7
+	VFMADD231PS  Z23, Z26, Z11
+	VFMADD231PS  Z24, Z26, Z15
+	VFMADD231PS  Z25, Z26, Z19
+	VPMOVSXBD    48(R8), Z26
+	VCVTDQ2PS    Z26, Z26
+	VFMADD231PS  Z21, Z26, Z4
+	VFMADD231PS  Z22, Z26, Z8
+	VFMADD231PS  Z23, Z26, Z12
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z20
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys345done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset347
+	MOVQ         (DI)(R9*8), R11
+
+offset347:
+	JMP keys345
+
+keys345done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X21
+	VPBROADCASTD X21, Z21
+	VBROADCASTSS (DX), Z22
+	VCMPPS       $0x04, Z21, Z22, K1
+	VMOVUPS.Z    (AX), K1, Z23
+	VFMADD231PS  Z23, Z22, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z22, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z21, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys348:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead349done
+
+ahead349:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead349same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead349row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead349done
+
+ahead349row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead349same:
+	DECQ R8
+	JNZ  ahead349
+
+ahead349done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z6
+	VBROADCASTSS (AX)(CX*1), Z7
+	VBROADCASTSS (AX)(CX*2), Z8
+	VBROADCASTSS (DX)(CX*2), Z9
+	VBROADCASTSS (AX)(CX*4), Z10
+	VPMOVSXBD.Z  (R8), K1, Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z6, Z11, Z1
+	VFMADD231PS  Z7, Z11, Z2
+	VFMADD231PS  Z8, Z11, Z3
+	VFMADD231PS  Z9, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys348done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset350
+	MOVQ         (DI)(R9*8), R11
+
+offset350:
+	JMP keys348
+
+keys348done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z6, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead351done
+
+ahead351:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead351same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead351row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead351done
+
+ahead351row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead351same:
+	DECQ AX
+	JNZ  ahead351
+
+ahead351done:
+	VZEROUPPER
+	RET
+
+// func accumulateI8x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys352:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead353done
+
+ahead353:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead353same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead353row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead353done
+
+ahead353row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead353same:
+	DECQ R8
+	JNZ  ahead353
+
+ahead353done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z13
+	VBROADCASTSS (AX)(CX*1), Z14
+	VBROADCASTSS (AX)(CX*2), Z15
+	VBROADCASTSS (DX)(CX*2), Z16
+	VBROADCASTSS (AX)(CX*4), Z17
+	VBROADCASTSS (DX)(CX*4), Z18
+	VPMOVSXBD    (R8), Z19
+	VCVTDQ2PS    Z19, Z19
+	VFMADD231PS  Z13, Z19, Z1
+	VFMADD231PS  Z14, Z19, Z3
+	VFMADD231PS  Z15, Z19, Z5
+	VFMADD231PS  Z16, Z19, Z7
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Z18, Z19, Z11
+	VPMOVSXBD    16(R8), Z19
+	VCVTDQ2PS    Z19, Z19
+	VFMADD231PS  Z13, Z19, Z2
+	VFMADD231PS  Z14, Z19, Z4
+	VFMADD231PS  Z15, Z19, Z6
+	VFMADD231PS  Z16, Z19, Z8
+	VFMADD231PS  Z17, Z19, Z10
+	VFMADD231PS  Z18, Z19, Z12
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys352done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset354
+	MOVQ         (DI)(R9*8), R11
+
+offset354:
+	JMP keys352
+
+keys352done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DX), Z14
+	VCMPPS       $0x04, Z13, Z14, K1
+	VMOVUPS.Z    (AX), K1, Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z14, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z13, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys355:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead356done
+
+ahead356:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead356same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead356row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead356done
+
+ahead356row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead356same:
+	DECQ R8
+	JNZ  ahead356
+
+ahead356done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Z7
+	VBROADCASTSS (AX)(CX*1), Z8
+	VBROADCASTSS (AX)(CX*2), Z9
+	VBROADCASTSS (DX)(CX*2), Z10
+	VBROADCASTSS (AX)(CX*4), Z11
+	VBROADCASTSS (DX)(CX*4), Z12
+	VPMOVSXBD.Z  (R8), K1, Z13
+	VCVTDQ2PS    Z13, Z13
+	VFMADD231PS  Z7, Z13, Z1
+	VFMADD231PS  Z8, Z13, Z2
+	VFMADD231PS  Z9, Z13, Z3
+	VFMADD231PS  Z10, Z13, Z4
+	VFMADD231PS  Z11, Z13, Z5
+	VFMADD231PS  Z12, Z13, Z6
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys355done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset357
+	MOVQ         (DI)(R9*8), R11
+
+offset357:
+	JMP keys355
+
+keys355done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VBROADCASTSS (DX), Z8
+	VCMPPS       $0x04, Z7, Z8, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z8, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z7, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead358done
+
+ahead358:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead358same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead358row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead358done
+
+ahead358row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead358same:
+	DECQ AX
+	JNZ  ahead358
+
+ahead358done:
+	VZEROUPPER
+	RET
+
+// func accumulateI8x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $32-96
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys359:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead360done
+
+ahead360:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead360same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead360row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead360done
+
+ahead360row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead360same:
+	DECQ R9
+	JNZ  ahead360
+
+ahead360done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z15
+	VBROADCASTSS (AX)(CX*1), Z16
+	VBROADCASTSS (AX)(CX*2), Z17
+	VBROADCASTSS (DX)(CX*2), Z18
+	VBROADCASTSS (AX)(CX*4), Z19
+	VBROADCASTSS (DX)(CX*4), Z20
+	VBROADCASTSS (AX)(DI*2), Z21
+	VPMOVSXBD    (R9), Z22
+	VCVTDQ2PS    Z22, Z22
+	VFMADD231PS  Z15, Z22, Z1
+	VFMADD231PS  Z16, Z22, Z3
+	VFMADD231PS  Z17, Z22, Z5
+	VFMADD231PS  Z18, Z22, Z7
+	VFMADD231PS  Z19, Z22, Z9
+	VFMADD231PS  Z20, Z22, Z11
+	VFMADD231PS  Z21, Z22, Z13
+	VPMOVSXBD    16(R9), Z22
+	VCVTDQ2PS    Z22, Z22
+	VFMADD231PS  Z15, Z22, Z2
+	VFMADD231PS  Z16, Z22, Z4
+	VFMADD231PS  Z17, Z22, Z6
+	VFMADD231PS  Z18, Z22, Z8
+	VFMADD231PS  Z19, Z22, Z10
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z14
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys359done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset361
+	MOVQ         (R8)(R10*8), R12
+
+offset361:
+	JMP keys359
+
+keys359done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z16, Z2
+	VMOVUPS      Z2, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z15, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys362:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead363done
+
+ahead363:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead363same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead363row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead363done
+
+ahead363row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead363same:
+	DECQ R9
+	JNZ  ahead363
+
+ahead363done:
+	LEAQ         (R11)(R12*1), R9
+	VBROADCASTSS (AX), Z8
+	VBROADCASTSS (AX)(CX*1), Z9
+	VBROADCASTSS (AX)(CX*2), Z10
+	VBROADCASTSS (DX)(CX*2), Z11
+	VBROADCASTSS (AX)(CX*4), Z12
+	VBROADCASTSS (DX)(CX*4), Z13
+	VBROADCASTSS (AX)(DI*2), Z14
+	VPMOVSXBD.Z  (R9), K1, Z15
+	VCVTDQ2PS    Z15, Z15
+	VFMADD231PS  Z8, Z15, Z1
+	VFMADD231PS  Z9, Z15, Z2
+	VFMADD231PS  Z10, Z15, Z3
+	VFMADD231PS  Z11, Z15, Z4
+	VFMADD231PS  Z12, Z15, Z5
+	VFMADD231PS  Z13, Z15, Z6
+	VFMADD231PS  Z14, Z15, Z7
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R10
+	CMPQ         R10, keys+56(FP)
+	JGE          keys362done
+	ADDQ         R13, R12
+	CMPQ         R12, (R8)(R10*8)
+	JEQ          offset364
+	MOVQ         (R8)(R10*8), R12
+
+offset364:
+	JMP keys362
+
+keys362done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VMOVUPS      Z1, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z1
+	VCMPPS       $0x04, Z8, Z1, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead365done
+
+ahead365:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead365same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead365row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead365done
+
+ahead365row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead365same:
+	DECQ AX
+	JNZ  ahead365
+
+ahead365done:
 	VZEROUPPER
 	RET
 
@@ -9881,35 +19184,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys198:
+keys366:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead199done
+	JZ    ahead367done
 
-ahead199:
+ahead367:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead199same
+	JNZ        ahead367same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead199row
+	JLT        ahead367row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead199done
+	JMP        ahead367done
 
-ahead199row:
+ahead367row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead199same:
+ahead367same:
 	DECQ R9
-	JNZ  ahead199
+	JNZ  ahead367
 
-ahead199done:
+ahead367done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z17
 	VBROADCASTSS (AX)(CX*1), Z18
@@ -9943,16 +19246,16 @@ ahead199done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys198done
+	JGE          keys366done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset200
+	JEQ          offset368
 	MOVQ         (R8)(R10*8), R12
 
-offset200:
-	JMP keys198
+offset368:
+	JMP keys366
 
-keys198done:
+keys366done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10076,35 +19379,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys201:
+keys369:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead202done
+	JZ    ahead370done
 
-ahead202:
+ahead370:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead202same
+	JNZ        ahead370same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead202row
+	JLT        ahead370row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead202done
+	JMP        ahead370done
 
-ahead202row:
+ahead370row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead202same:
+ahead370same:
 	DECQ R9
-	JNZ  ahead202
+	JNZ  ahead370
 
-ahead202done:
+ahead370done:
 	LEAQ         (R11)(R12*1), R9
 	VBROADCASTSS (AX), Z9
 	VBROADCASTSS (AX)(CX*1), Z10
@@ -10128,16 +19431,16 @@ ahead202done:
 	ADDQ         $+4, DX
 	INCQ         R10
 	CMPQ         R10, keys+56(FP)
-	JGE          keys201done
+	JGE          keys369done
 	ADDQ         R13, R12
 	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset203
+	JEQ          offset371
 	MOVQ         (R8)(R10*8), R12
 
-offset203:
-	JMP keys201
+offset371:
+	JMP keys369
 
-keys201done:
+keys369done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10209,32 +19512,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead204done
+	JZ    ahead372done
 
-ahead204:
+ahead372:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead204same
+	JNZ        ahead372same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead204row
+	JLT        ahead372row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead204done
+	JMP        ahead372done
 
-ahead204row:
+ahead372row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead204same:
+ahead372same:
 	DECQ AX
-	JNZ  ahead204
+	JNZ  ahead372
 
-ahead204done:
+ahead372done:
 	VZEROUPPER
 	RET
 
@@ -10300,35 +19603,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys205:
+keys373:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead206done
+	JZ    ahead374done
 
-ahead206:
+ahead374:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead206same
+	JNZ        ahead374same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead206row
+	JLT        ahead374row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead206done
+	JMP        ahead374done
 
-ahead206row:
+ahead374row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead206same:
+ahead374same:
 	DECQ DX
-	JNZ  ahead206
+	JNZ  ahead374
 
-ahead206done:
+ahead374done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z11
 	VPBROADCASTQ   (DX), Z12
@@ -10366,16 +19669,16 @@ ahead206done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys205done
+	JGE            keys373done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset207
+	JEQ            offset375
 	MOVQ           (CX)(DI*8), R9
 
-offset207:
-	JMP keys205
+offset375:
+	JMP keys373
 
-keys205done:
+keys373done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10438,35 +19741,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys208:
+keys376:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead209done
+	JZ    ahead377done
 
-ahead209:
+ahead377:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead209same
+	JNZ        ahead377same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead209row
+	JLT        ahead377row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead209done
+	JMP        ahead377done
 
-ahead209row:
+ahead377row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead209same:
+ahead377same:
 	DECQ DX
-	JNZ  ahead209
+	JNZ  ahead377
 
-ahead209done:
+ahead377done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z7
 	VPBROADCASTQ   (DX), Z8
@@ -10488,16 +19791,16 @@ ahead209done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys208done
+	JGE            keys376done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset210
+	JEQ            offset378
 	MOVQ           (CX)(DI*8), R9
 
-offset210:
-	JMP keys208
+offset378:
+	JMP keys376
 
-keys208done:
+keys376done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10555,35 +19858,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys211:
+keys379:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead212done
+	JZ    ahead380done
 
-ahead212:
+ahead380:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead212same
+	JNZ        ahead380same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead212row
+	JLT        ahead380row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead212done
+	JMP        ahead380done
 
-ahead212row:
+ahead380row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead212same:
+ahead380same:
 	DECQ DX
-	JNZ  ahead212
+	JNZ  ahead380
 
-ahead212done:
+ahead380done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z4
 	VMOVDQU8.Z     (DX), K2, X5
@@ -10594,16 +19897,16 @@ ahead212done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys211done
+	JGE            keys379done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset213
+	JEQ            offset381
 	MOVQ           (CX)(DI*8), R9
 
-offset213:
-	JMP keys211
+offset381:
+	JMP keys379
 
-keys211done:
+keys379done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10626,32 +19929,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead214done
+	JZ    ahead382done
 
-ahead214:
+ahead382:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead214same
+	JNZ        ahead382same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead214row
+	JLT        ahead382row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead214done
+	JMP        ahead382done
 
-ahead214row:
+ahead382row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead214same:
+ahead382same:
 	DECQ AX
-	JNZ  ahead214
+	JNZ  ahead382
 
-ahead214done:
+ahead382done:
 	VZEROUPPER
 	RET
 
@@ -10761,35 +20064,35 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys215:
+keys383:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead216done
+	JZ    ahead384done
 
-ahead216:
+ahead384:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead216same
+	JNZ        ahead384same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead216row
+	JLT        ahead384row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead216done
+	JMP        ahead384done
 
-ahead216row:
+ahead384row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead216same:
+ahead384same:
 	DECQ DI
-	JNZ  ahead216
+	JNZ  ahead384
 
-ahead216done:
+ahead384done:
 	LEAQ           (R9)(R10*1), DI
 	VBROADCASTSS   (AX), Z19
 	VBROADCASTSS   (AX)(CX*1), Z20
@@ -10836,16 +20139,16 @@ ahead216done:
 	ADDQ           $+4, AX
 	INCQ           R8
 	CMPQ           R8, keys+56(FP)
-	JGE            keys215done
+	JGE            keys383done
 	ADDQ           R11, R10
 	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset217
+	JEQ            offset385
 	MOVQ           (DX)(R8*8), R10
 
-offset217:
-	JMP keys215
+offset385:
+	JMP keys383
 
-keys215done:
+keys383done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10939,35 +20242,35 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys218:
+keys386:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead219done
+	JZ    ahead387done
 
-ahead219:
+ahead387:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead219same
+	JNZ        ahead387same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead219row
+	JLT        ahead387row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead219done
+	JMP        ahead387done
 
-ahead219row:
+ahead387row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead219same:
+ahead387same:
 	DECQ DI
-	JNZ  ahead219
+	JNZ  ahead387
 
-ahead219done:
+ahead387done:
 	LEAQ           (R9)(R10*1), DI
 	VBROADCASTSS   (AX), Z11
 	VBROADCASTSS   (AX)(CX*1), Z12
@@ -10994,16 +20297,16 @@ ahead219done:
 	ADDQ           $+4, AX
 	INCQ           R8
 	CMPQ           R8, keys+56(FP)
-	JGE            keys218done
+	JGE            keys386done
 	ADDQ           R11, R10
 	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset220
+	JEQ            offset388
 	MOVQ           (DX)(R8*8), R10
 
-offset220:
-	JMP keys218
+offset388:
+	JMP keys386
 
-keys218done:
+keys386done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11077,35 +20380,35 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys221:
+keys389:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead222done
+	JZ    ahead390done
 
-ahead222:
+ahead390:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead222same
+	JNZ        ahead390same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead222row
+	JLT        ahead390row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead222done
+	JMP        ahead390done
 
-ahead222row:
+ahead390row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead222same:
+ahead390same:
 	DECQ DI
-	JNZ  ahead222
+	JNZ  ahead390
 
-ahead222done:
+ahead390done:
 	LEAQ           (R9)(R10*1), DI
 	VBROADCASTSS   (AX), Z5
 	VBROADCASTSS   (AX)(CX*1), Z6
@@ -11118,16 +20421,16 @@ ahead222done:
 	ADDQ           $+4, AX
 	INCQ           R8
 	CMPQ           R8, keys+56(FP)
-	JGE            keys221done
+	JGE            keys389done
 	ADDQ           R11, R10
 	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset223
+	JEQ            offset391
 	MOVQ           (DX)(R8*8), R10
 
-offset223:
-	JMP keys221
+offset391:
+	JMP keys389
 
-keys221done:
+keys389done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11157,32 +20460,379 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead224done
+	JZ    ahead392done
 
-ahead224:
+ahead392:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead224same
+	JNZ        ahead392same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead224row
+	JLT        ahead392row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead224done
+	JMP        ahead392done
 
-ahead224row:
+ahead392row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead224same:
+ahead392same:
 	DECQ AX
-	JNZ  ahead224
+	JNZ  ahead392
 
-ahead224done:
+ahead392done:
+	VZEROUPPER
+	RET
+
+// func accumulateI4x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $32-96
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys393:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead394done
+
+ahead394:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead394same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead394row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead394done
+
+ahead394row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead394same:
+	DECQ R8
+	JNZ  ahead394
+
+ahead394done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z15
+	VBROADCASTSS   (AX)(CX*1), Z16
+	VBROADCASTSS   (AX)(CX*2), Z17
+	VPBROADCASTQ   (R8), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VFMADD231PS    Z15, Z18, Z3
+	VFMADD231PS    Z16, Z18, Z7
+	VFMADD231PS    Z17, Z18, Z11
+	VPBROADCASTQ   8(R8), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VFMADD231PS    Z15, Z18, Z4
+	VFMADD231PS    Z16, Z18, Z8
+	VFMADD231PS    Z17, Z18, Z12
+	VPBROADCASTQ   16(R8), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VFMADD231PS    Z15, Z18, Z5
+	VFMADD231PS    Z16, Z18, Z9
+	VFMADD231PS    Z17, Z18, Z13
+	VPBROADCASTQ   24(R8), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VFMADD231PS    Z15, Z18, Z6
+	VFMADD231PS    Z16, Z18, Z10
+	VFMADD231PS    Z17, Z18, Z14
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys393done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset395
+	MOVQ           (DI)(R9*8), R11
+
+offset395:
+	JMP keys393
+
+keys393done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z16, Z4
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z16, Z5
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z16, Z6
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z10
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys396:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead397done
+
+ahead397:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead397same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead397row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead397done
+
+ahead397row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead397same:
+	DECQ R8
+	JNZ  ahead397
+
+ahead397done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z6
+	VBROADCASTSS   (AX)(CX*1), Z7
+	VBROADCASTSS   (AX)(CX*2), Z8
+	VMOVDQU8.Z     (R8), K2, X9
+	VPBROADCASTQ   X9, Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS.Z      Z1, Z9, K1, Z9
+	VFMADD231PS    Z6, Z9, Z3
+	VFMADD231PS    Z7, Z9, Z4
+	VFMADD231PS    Z8, Z9, Z5
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys396done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset398
+	MOVQ           (DI)(R9*8), R11
+
+offset398:
+	JMP keys396
+
+keys396done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Z6
+	VBROADCASTSS (DX), Z7
+	VCMPPS       $0x04, Z6, Z7, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z8
+	VFMADD231PS  Z8, Z7, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z6, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z7
+	VFMADD231PS  Z7, Z3, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z6, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead399done
+
+ahead399:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead399same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead399row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead399done
+
+ahead399row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead399same:
+	DECQ AX
+	JNZ  ahead399
+
+ahead399done:
 	VZEROUPPER
 	RET
 
@@ -11257,35 +20907,35 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys225:
+keys400:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead226done
+	JZ    ahead401done
 
-ahead226:
+ahead401:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead226same
+	JNZ        ahead401same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead226row
+	JLT        ahead401row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead226done
+	JMP        ahead401done
 
-ahead226row:
+ahead401row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead226same:
+ahead401same:
 	DECQ R8
-	JNZ  ahead226
+	JNZ  ahead401
 
-ahead226done:
+ahead401done:
 	LEAQ           (R10)(R11*1), R8
 	VBROADCASTSS   (AX), Z19
 	VBROADCASTSS   (AX)(CX*1), Z20
@@ -11323,16 +20973,16 @@ ahead226done:
 	ADDQ           $+4, DX
 	INCQ           R9
 	CMPQ           R9, keys+56(FP)
-	JGE            keys225done
+	JGE            keys400done
 	ADDQ           R12, R11
 	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset227
+	JEQ            offset402
 	MOVQ           (DI)(R9*8), R11
 
-offset227:
-	JMP keys225
+offset402:
+	JMP keys400
 
-keys225done:
+keys400done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11439,35 +21089,35 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys228:
+keys403:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead229done
+	JZ    ahead404done
 
-ahead229:
+ahead404:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead229same
+	JNZ        ahead404same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead229row
+	JLT        ahead404row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead229done
+	JMP        ahead404done
 
-ahead229row:
+ahead404row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead229same:
+ahead404same:
 	DECQ R8
-	JNZ  ahead229
+	JNZ  ahead404
 
-ahead229done:
+ahead404done:
 	LEAQ           (R10)(R11*1), R8
 	VBROADCASTSS   (AX), Z7
 	VBROADCASTSS   (AX)(CX*1), Z8
@@ -11485,16 +21135,16 @@ ahead229done:
 	ADDQ           $+4, DX
 	INCQ           R9
 	CMPQ           R9, keys+56(FP)
-	JGE            keys228done
+	JGE            keys403done
 	ADDQ           R12, R11
 	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset230
+	JEQ            offset405
 	MOVQ           (DI)(R9*8), R11
 
-offset230:
-	JMP keys228
+offset405:
+	JMP keys403
 
-keys228done:
+keys403done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11538,32 +21188,1243 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead231done
+	JZ    ahead406done
 
-ahead231:
+ahead406:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead231same
+	JNZ        ahead406same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead231row
+	JLT        ahead406row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead231done
+	JMP        ahead406done
 
-ahead231row:
+ahead406row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead231same:
+ahead406same:
 	DECQ AX
-	JNZ  ahead231
+	JNZ  ahead406
 
-ahead231done:
+ahead406done:
+	VZEROUPPER
+	RET
+
+// func accumulateI4x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $32-96
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z2, Z15
+	VMOVAPS Z2, Z16
+	VMOVAPS Z2, Z17
+	VMOVAPS Z2, Z18
+	VMOVAPS Z2, Z19
+	VMOVAPS Z2, Z20
+	VMOVAPS Z2, Z21
+	VMOVAPS Z2, Z22
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys407:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead408done
+
+ahead408:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead408same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead408row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead408done
+
+ahead408row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead408same:
+	DECQ R8
+	JNZ  ahead408
+
+ahead408done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z23
+	VBROADCASTSS   (AX)(CX*1), Z24
+	VBROADCASTSS   (AX)(CX*2), Z25
+	VBROADCASTSS   (DX)(CX*2), Z26
+	VBROADCASTSS   (AX)(CX*4), Z27
+	VPBROADCASTQ   (R8), Z28
+	VPMULTISHIFTQB Z28, Z0, Z28
+	VPERMPS        Z1, Z28, Z28
+	VFMADD231PS    Z23, Z28, Z3
+	VFMADD231PS    Z24, Z28, Z7
+	VFMADD231PS    Z25, Z28, Z11
+	VFMADD231PS    Z26, Z28, Z15
+	VFMADD231PS    Z27, Z28, Z19
+	VPBROADCASTQ   8(R8), Z28
+	VPMULTISHIFTQB Z28, Z0, Z28
+	VPERMPS        Z1, Z28, Z28
+	VFMADD231PS    Z23, Z28, Z4
+	VFMADD231PS    Z24, Z28, Z8
+	VFMADD231PS    Z25, Z28, Z12
+	VFMADD231PS    Z26, Z28, Z16
+	VFMADD231PS    Z27, Z28, Z20
+	VPBROADCASTQ   16(R8), Z28
+	VPMULTISHIFTQB Z28, Z0, Z28
+	VPERMPS        Z1, Z28, Z28
+	VFMADD231PS    Z23, Z28, Z5
+	VFMADD231PS    Z24, Z28, Z9
+	VFMADD231PS    Z25, Z28, Z13
+	VFMADD231PS    Z26, Z28, Z17
+	VFMADD231PS    Z27, Z28, Z21
+	VPBROADCASTQ   24(R8), Z28
+	VPMULTISHIFTQB Z28, Z0, Z28
+	VPERMPS        Z1, Z28, Z28
+	VFMADD231PS    Z23, Z28, Z6
+	VFMADD231PS    Z24, Z28, Z10
+	VFMADD231PS    Z25, Z28, Z14
+	VFMADD231PS    Z26, Z28, Z18
+	VFMADD231PS    Z27, Z28, Z22
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys407done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset409
+	MOVQ           (DI)(R9*8), R11
+
+offset409:
+	JMP keys407
+
+keys407done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X23
+	VPBROADCASTD X23, Z23
+	VBROADCASTSS (DX), Z24
+	VCMPPS       $0x04, Z23, Z24, K1
+	VMOVUPS.Z    (AX), K1, Z25
+	VFMADD231PS  Z25, Z24, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z24, Z4
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z24, Z5
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z24, Z6
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z23, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z10
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z23, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z23, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z15
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z16
+	VMOVUPS      Z16, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z17
+	VMOVUPS      Z17, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z18
+	VMOVUPS      Z18, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z23, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z19
+	VMOVUPS      Z19, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z20
+	VMOVUPS      Z20, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z21
+	VMOVUPS      Z21, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z22
+	VMOVUPS      Z22, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys410:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead411done
+
+ahead411:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead411same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead411row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead411done
+
+ahead411row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead411same:
+	DECQ R8
+	JNZ  ahead411
+
+ahead411done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z8
+	VBROADCASTSS   (AX)(CX*1), Z9
+	VBROADCASTSS   (AX)(CX*2), Z10
+	VBROADCASTSS   (DX)(CX*2), Z11
+	VBROADCASTSS   (AX)(CX*4), Z12
+	VMOVDQU8.Z     (R8), K2, X13
+	VPBROADCASTQ   X13, Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS.Z      Z1, Z13, K1, Z13
+	VFMADD231PS    Z8, Z13, Z3
+	VFMADD231PS    Z9, Z13, Z4
+	VFMADD231PS    Z10, Z13, Z5
+	VFMADD231PS    Z11, Z13, Z6
+	VFMADD231PS    Z12, Z13, Z7
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys410done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset412
+	MOVQ           (DI)(R9*8), R11
+
+offset412:
+	JMP keys410
+
+keys410done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VBROADCASTSS (DX), Z9
+	VCMPPS       $0x04, Z8, Z9, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z8, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z9
+	VFMADD231PS  Z9, Z3, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z8, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z8, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z8, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead413done
+
+ahead413:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead413same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead413row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead413done
+
+ahead413row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead413same:
+	DECQ AX
+	JNZ  ahead413
+
+ahead413done:
+	VZEROUPPER
+	RET
+
+// func accumulateI4x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $32-96
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys414:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead415done
+
+ahead415:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead415same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead415row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead415done
+
+ahead415row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead415same:
+	DECQ R8
+	JNZ  ahead415
+
+ahead415done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z15
+	VBROADCASTSS   (AX)(CX*1), Z16
+	VBROADCASTSS   (AX)(CX*2), Z17
+	VBROADCASTSS   (DX)(CX*2), Z18
+	VBROADCASTSS   (AX)(CX*4), Z19
+	VBROADCASTSS   (DX)(CX*4), Z20
+	VPBROADCASTQ   (R8), Z21
+	VPMULTISHIFTQB Z21, Z0, Z21
+	VPERMPS        Z1, Z21, Z21
+	VFMADD231PS    Z15, Z21, Z3
+	VFMADD231PS    Z16, Z21, Z5
+	VFMADD231PS    Z17, Z21, Z7
+	VFMADD231PS    Z18, Z21, Z9
+	VFMADD231PS    Z19, Z21, Z11
+	VFMADD231PS    Z20, Z21, Z13
+	VPBROADCASTQ   8(R8), Z21
+	VPMULTISHIFTQB Z21, Z0, Z21
+	VPERMPS        Z1, Z21, Z21
+	VFMADD231PS    Z15, Z21, Z4
+	VFMADD231PS    Z16, Z21, Z6
+	VFMADD231PS    Z17, Z21, Z8
+	VFMADD231PS    Z18, Z21, Z10
+	VFMADD231PS    Z19, Z21, Z12
+	VFMADD231PS    Z20, Z21, Z14
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys414done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset416
+	MOVQ           (DI)(R9*8), R11
+
+offset416:
+	JMP keys414
+
+keys414done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X15
+	VPBROADCASTD X15, Z15
+	VBROADCASTSS (DX), Z16
+	VCMPPS       $0x04, Z15, Z16, K1
+	VMOVUPS.Z    (AX), K1, Z17
+	VFMADD231PS  Z17, Z16, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z16, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
+	VCMPPS       $0x04, Z15, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys417:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead418done
+
+ahead418:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead418same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead418row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead418done
+
+ahead418row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead418same:
+	DECQ R8
+	JNZ  ahead418
+
+ahead418done:
+	LEAQ           (R10)(R11*1), R8
+	VBROADCASTSS   (AX), Z9
+	VBROADCASTSS   (AX)(CX*1), Z10
+	VBROADCASTSS   (AX)(CX*2), Z11
+	VBROADCASTSS   (DX)(CX*2), Z12
+	VBROADCASTSS   (AX)(CX*4), Z13
+	VBROADCASTSS   (DX)(CX*4), Z14
+	VMOVDQU8.Z     (R8), K2, X15
+	VPBROADCASTQ   X15, Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS.Z      Z1, Z15, K1, Z15
+	VFMADD231PS    Z9, Z15, Z3
+	VFMADD231PS    Z10, Z15, Z4
+	VFMADD231PS    Z11, Z15, Z5
+	VFMADD231PS    Z12, Z15, Z6
+	VFMADD231PS    Z13, Z15, Z7
+	VFMADD231PS    Z14, Z15, Z8
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R9
+	CMPQ           R9, keys+56(FP)
+	JGE            keys417done
+	ADDQ           R12, R11
+	CMPQ           R11, (DI)(R9*8)
+	JEQ            offset419
+	MOVQ           (DI)(R9*8), R11
+
+offset419:
+	JMP keys417
+
+keys417done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Z9
+	VBROADCASTSS (DX), Z10
+	VCMPPS       $0x04, Z9, Z10, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z9, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z10
+	VFMADD231PS  Z10, Z3, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z9, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z9, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z9, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
+	VCMPPS       $0x04, Z9, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead420done
+
+ahead420:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead420same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead420row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead420done
+
+ahead420row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead420same:
+	DECQ AX
+	JNZ  ahead420
+
+ahead420done:
+	VZEROUPPER
+	RET
+
+// func accumulateI4x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $32-96
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 8(SP)
+	MOVQ         $+0, (SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+80(FP), AX
+	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+72(FP), DX
+	MOVQ         (DX), BX
+	ADDQ         ahead+64(FP), BX
+	MOVQ         aheadLines+88(FP), SI
+	IMULQ        aheadLines+88(FP), AX
+	LEAQ         -1(AX)(CX*1), AX
+	XORL         DX, DX
+	DIVL         CX
+	MOVQ         AX, 24(SP)
+
+nothingAhead:
+width2:
+	CMPQ    8(SP), $+32
+	JLT     width2done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z2, Z15
+	VMOVAPS Z2, Z16
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys421:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead422done
+
+ahead422:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead422same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead422row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead422done
+
+ahead422row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead422same:
+	DECQ R9
+	JNZ  ahead422
+
+ahead422done:
+	LEAQ           (R11)(R12*1), R9
+	VBROADCASTSS   (AX), Z17
+	VBROADCASTSS   (AX)(CX*1), Z18
+	VBROADCASTSS   (AX)(CX*2), Z19
+	VBROADCASTSS   (DX)(CX*2), Z20
+	VBROADCASTSS   (AX)(CX*4), Z21
+	VBROADCASTSS   (DX)(CX*4), Z22
+	VBROADCASTSS   (AX)(DI*2), Z23
+	VPBROADCASTQ   (R9), Z24
+	VPMULTISHIFTQB Z24, Z0, Z24
+	VPERMPS        Z1, Z24, Z24
+	VFMADD231PS    Z17, Z24, Z3
+	VFMADD231PS    Z18, Z24, Z5
+	VFMADD231PS    Z19, Z24, Z7
+	VFMADD231PS    Z20, Z24, Z9
+	VFMADD231PS    Z21, Z24, Z11
+	VFMADD231PS    Z22, Z24, Z13
+	VFMADD231PS    Z23, Z24, Z15
+	VPBROADCASTQ   8(R9), Z24
+	VPMULTISHIFTQB Z24, Z0, Z24
+	VPERMPS        Z1, Z24, Z24
+	VFMADD231PS    Z17, Z24, Z4
+	VFMADD231PS    Z18, Z24, Z6
+	VFMADD231PS    Z19, Z24, Z8
+	VFMADD231PS    Z20, Z24, Z10
+	VFMADD231PS    Z21, Z24, Z12
+	VFMADD231PS    Z22, Z24, Z14
+	VFMADD231PS    Z23, Z24, Z16
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R10
+	CMPQ           R10, keys+56(FP)
+	JGE            keys421done
+	ADDQ           R13, R12
+	CMPQ           R12, (R8)(R10*8)
+	JEQ            offset423
+	MOVQ           (R8)(R10*8), R12
+
+offset423:
+	JMP keys421
+
+keys421done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X17
+	VPBROADCASTD X17, Z17
+	VBROADCASTSS (DX), Z18
+	VCMPPS       $0x04, Z17, Z18, K1
+	VMOVUPS.Z    (AX), K1, Z19
+	VFMADD231PS  Z19, Z18, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z18, Z4
+	VMOVUPS      Z4, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z6
+	VMOVUPS      Z6, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z10
+	VMOVUPS      Z10, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 64(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z3
+	VCMPPS       $0x04, Z17, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z15
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z16
+	VMOVUPS      Z16, 64(AX)
+	ADDQ         $+128, o+0(FP)
+	ADDQ         $+16, (SP)
+	SUBQ         $+32, 8(SP)
+	JMP          width2
+
+width2done:
+rest:
+	CMPQ    8(SP), $+0
+	JLE     done
+	MOVQ    $+16, AX
+	CMPQ    8(SP), AX
+	CMOVQLT 8(SP), AX
+	MOVL    $0xffffffff, DX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K1
+	LEAQ    1(AX), AX
+	SHRQ    $0x01, AX
+	BZHIL   AX, DX, CX
+	KMOVW   CX, K2
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), R8
+	MOVQ    v+40(FP), R11
+	ADDQ    (SP), R11
+	XORQ    R10, R10
+	MOVQ    off+48(FP), R9
+	MOVQ    (R9), R12
+	XORL    R13, R13
+	CMPQ    keys+56(FP), $+1
+	SETGT   R13
+	MOVQ    (R9)(R13*8), R13
+	SUBQ    R12, R13
+
+keys424:
+	MOVQ  24(SP), R9
+	TESTQ R9, R9
+	JZ    ahead425done
+
+ahead425:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead425same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead425row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead425done
+
+ahead425row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead425same:
+	DECQ R9
+	JNZ  ahead425
+
+ahead425done:
+	LEAQ           (R11)(R12*1), R9
+	VBROADCASTSS   (AX), Z10
+	VBROADCASTSS   (AX)(CX*1), Z11
+	VBROADCASTSS   (AX)(CX*2), Z12
+	VBROADCASTSS   (DX)(CX*2), Z13
+	VBROADCASTSS   (AX)(CX*4), Z14
+	VBROADCASTSS   (DX)(CX*4), Z15
+	VBROADCASTSS   (AX)(DI*2), Z16
+	VMOVDQU8.Z     (R9), K2, X17
+	VPBROADCASTQ   X17, Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS.Z      Z1, Z17, K1, Z17
+	VFMADD231PS    Z10, Z17, Z3
+	VFMADD231PS    Z11, Z17, Z4
+	VFMADD231PS    Z12, Z17, Z5
+	VFMADD231PS    Z13, Z17, Z6
+	VFMADD231PS    Z14, Z17, Z7
+	VFMADD231PS    Z15, Z17, Z8
+	VFMADD231PS    Z16, Z17, Z9
+	ADDQ           $+4, AX
+	ADDQ           $+4, DX
+	INCQ           R10
+	CMPQ           R10, keys+56(FP)
+	JGE            keys424done
+	ADDQ           R13, R12
+	CMPQ           R12, (R8)(R10*8)
+	JEQ            offset426
+	MOVQ           (R8)(R10*8), R12
+
+offset426:
+	JMP keys424
+
+keys424done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Z10
+	VBROADCASTSS (DX), Z11
+	VCMPPS       $0x04, Z10, Z11, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VMOVUPS      Z3, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z11
+	VFMADD231PS  Z11, Z3, Z4
+	VMOVUPS      Z4, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z5
+	VMOVUPS      Z5, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z6
+	VMOVUPS      Z6, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, K1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 24(DX), Z3
+	VCMPPS       $0x04, Z10, Z3, K2
+	KANDW        K1, K2, K2
+	VMOVUPS.Z    (AX), K2, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, K1, (AX)
+	ADDQ         $+64, o+0(FP)
+	ADDQ         $+8, (SP)
+	SUBQ         $+16, 8(SP)
+	JMP          rest
+
+done:
+	MOVQ  24(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead427done
+
+ahead427:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead427same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead427row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead427done
+
+ahead427row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead427same:
+	DECQ AX
+	JNZ  ahead427
+
+ahead427done:
 	VZEROUPPER
 	RET
 
@@ -11639,35 +22500,35 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys232:
+keys428:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead233done
+	JZ    ahead429done
 
-ahead233:
+ahead429:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead233same
+	JNZ        ahead429same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead233row
+	JLT        ahead429row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead233done
+	JMP        ahead429done
 
-ahead233row:
+ahead429row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead233same:
+ahead429same:
 	DECQ R9
-	JNZ  ahead233
+	JNZ  ahead429
 
-ahead233done:
+ahead429done:
 	LEAQ           (R11)(R12*1), R9
 	VBROADCASTSS   (AX), Z19
 	VBROADCASTSS   (AX)(CX*1), Z20
@@ -11703,16 +22564,16 @@ ahead233done:
 	ADDQ           $+4, DX
 	INCQ           R10
 	CMPQ           R10, keys+56(FP)
-	JGE            keys232done
+	JGE            keys428done
 	ADDQ           R13, R12
 	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset234
+	JEQ            offset430
 	MOVQ           (R8)(R10*8), R12
 
-offset234:
-	JMP keys232
+offset430:
+	JMP keys428
 
-keys232done:
+keys428done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11836,35 +22697,35 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys235:
+keys431:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead236done
+	JZ    ahead432done
 
-ahead236:
+ahead432:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead236same
+	JNZ        ahead432same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead236row
+	JLT        ahead432row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead236done
+	JMP        ahead432done
 
-ahead236row:
+ahead432row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead236same:
+ahead432same:
 	DECQ R9
-	JNZ  ahead236
+	JNZ  ahead432
 
-ahead236done:
+ahead432done:
 	LEAQ           (R11)(R12*1), R9
 	VBROADCASTSS   (AX), Z11
 	VBROADCASTSS   (AX)(CX*1), Z12
@@ -11890,16 +22751,16 @@ ahead236done:
 	ADDQ           $+4, DX
 	INCQ           R10
 	CMPQ           R10, keys+56(FP)
-	JGE            keys235done
+	JGE            keys431done
 	ADDQ           R13, R12
 	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset237
+	JEQ            offset433
 	MOVQ           (R8)(R10*8), R12
 
-offset237:
-	JMP keys235
+offset433:
+	JMP keys431
 
-keys235done:
+keys431done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11971,31 +22832,31 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead238done
+	JZ    ahead434done
 
-ahead238:
+ahead434:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead238same
+	JNZ        ahead434same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead238row
+	JLT        ahead434row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead238done
+	JMP        ahead434done
 
-ahead238row:
+ahead434row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead238same:
+ahead434same:
 	DECQ AX
-	JNZ  ahead238
+	JNZ  ahead434
 
-ahead238done:
+ahead434done:
 	VZEROUPPER
 	RET

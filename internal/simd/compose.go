@@ -10,8 +10,18 @@ type (
 	accumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
 )
 
-// blocks holds the kernels for 1, 2, 4 and 8 rows.
-type blocks[K any] [4]K
+// blocks holds the kernels by their number of rows, nil where there is none.
+type blocks[K any] [maxBlock + 1]K
+
+// maxBlock is the most rows that a kernel takes.
+const maxBlock = 8
+
+// sizes tells, for so many rows that are left, up to maxBlock, how many the next
+// kernel takes. A key is read, and unpacked, once a kernel.
+type sizes [maxBlock + 1]int
+
+// sizes124 are those of a level with kernels for 1, 2 and 4 rows.
+var sizes124 = sizes{1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 
 // limits are what kernels do not take, which is left to plain Go.
 type limits struct {
@@ -38,8 +48,8 @@ func (f nanFunc) in(t Tile, bytes int) bool {
 	return f(unsafe.SliceData(t.Data), &t.Off[0], 1, rows*bytes)
 }
 
-// scoresBy composes any number of rows from blocks of at most 2^top rows.
-func scoresBy(e Elem, kernels *blocks[scoresKernel], top int, limits limits) ScoresFunc {
+// scoresBy composes any number of rows from blocks.
+func scoresBy(e Elem, kernels *blocks[scoresKernel], sizes *sizes, limits limits) ScoresFunc {
 	plain := scoresPlain(e)
 	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
 		keys := len(k.Off)
@@ -53,20 +63,17 @@ func scoresBy(e Elem, kernels *blocks[scoresKernel], top int, limits limits) Sco
 		_, _ = s[(rows-1)*stride+keys-1], q[rows*dim-1]
 		data, off := unsafe.SliceData(k.Data), &k.Off[0]
 		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		for i, r := top, 0; r < rows; {
-			if r+1<<i > rows {
-				i--
-				continue
-			}
-			kernels[i](&s[r*stride], stride, &q[r*dim], dim, data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
-			r += 1 << i
+		for r := 0; r < rows; {
+			n := sizes[min(rows-r, maxBlock)]
+			kernels[n](&s[r*stride], stride, &q[r*dim], dim, data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			r += n
 			aheadKeys = 0
 		}
 	}
 }
 
 // accumulateBy is scoresBy for accumulation.
-func accumulateBy(e Elem, kernels *blocks[accumulateKernel], top int, limits limits) AccumulateFunc {
+func accumulateBy(e Elem, kernels *blocks[accumulateKernel], sizes *sizes, limits limits) AccumulateFunc {
 	plain := accumulatePlain(e)
 	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
 		keys := len(v.Off)
@@ -80,13 +87,10 @@ func accumulateBy(e Elem, kernels *blocks[accumulateKernel], top int, limits lim
 		_, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1]
 		data, off := unsafe.SliceData(v.Data), &v.Off[0]
 		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
-		for i, r := top, 0; r < rows; {
-			if r+1<<i > rows {
-				i--
-				continue
-			}
-			kernels[i](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
-			r += 1 << i
+		for r := 0; r < rows; {
+			n := sizes[min(rows-r, maxBlock)]
+			kernels[n](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			r += n
 			aheadKeys = 0
 		}
 	}

@@ -20,9 +20,9 @@ const minDim = 8
 func scoresFor(e Elem) ScoresFunc {
 	switch {
 	case useAVX512 && (e != I4 || hasVBMI):
-		return scoresBy(e, &scoresAVX512[e], 3, limitsAVX512[e])
+		return scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
-		return scoresBy(e, &scoresAVX2[e], 2, limitsAVX2[e])
+		return scoresBy(e, &scoresAVX2[e], &sizes124, limitsAVX2[e])
 	}
 	return scoresPlain(e)
 }
@@ -30,12 +30,15 @@ func scoresFor(e Elem) ScoresFunc {
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
 	case useAVX512 && (e != I4 || hasVBMI):
-		return accumulateBy(e, &accumulateAVX512[e], 3, limitsAVX512[e])
+		return accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
-		return accumulateBy(e, &accumulateAVX2[e], 2, limitsAVX2[e])
+		return accumulateBy(e, &accumulateAVX2[e], &sizes124, limitsAVX2[e])
 	}
 	return accumulatePlain(e)
 }
+
+// sizesAVX512: 32 registers hold the sums of any number of rows up to 8.
+var sizesAVX512 = sizes{0, 1, 2, 3, 4, 5, 6, 7, 8}
 
 // With masked loads only E4M3's NaN is left to plain Go; without, rows below
 // minDim and nibbles off the byte are, too.

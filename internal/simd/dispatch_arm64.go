@@ -11,14 +11,14 @@ var limitsNEON = limits{least: 1}
 
 func scoresFor(e Elem) ScoresFunc {
 	if useNEON {
-		return scoresBy(e, &scoresNEON[e], 2, limitsNEON)
+		return scoresBy(e, &scoresNEON[e], &sizes124, limitsNEON)
 	}
 	return scoresPlain(e)
 }
 
 func accumulateFor(e Elem) AccumulateFunc {
 	if useNEON {
-		return accumulateBy(e, &accumulateNEON[e], 2, limitsNEON)
+		return accumulateBy(e, &accumulateNEON[e], &sizes124, limitsNEON)
 	}
 	return accumulatePlain(e)
 }

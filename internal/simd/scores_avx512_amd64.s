@@ -592,9 +592,9 @@ ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $16-88
+TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $16-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -664,8 +664,6 @@ ahead9done:
 	VMOVAPS Z0, Z4
 	VMOVAPS Z0, Z5
 	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
 	LEAQ    (R9)(AX*1), SI
@@ -689,6 +687,388 @@ second:
 	MOVQ (R10)(R11*8), AX
 
 offset11:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VMOVUPS     (SI), Z7
+	VMOVUPS     64(SI), Z8
+	VMOVUPS     128(SI), Z9
+	VMOVUPS     192(SI), Z10
+	VMOVUPS     256(SI), Z11
+	VMOVUPS     320(SI), Z12
+	VMOVUPS     384(SI), Z13
+	VMOVUPS     448(SI), Z14
+	VMOVUPS     (R9), Z15
+	VMOVUPS     64(R9), Z16
+	VMOVUPS     128(R9), Z17
+	VMOVUPS     192(R9), Z18
+	VMOVUPS     256(R9), Z19
+	VMOVUPS     320(R9), Z20
+	VMOVUPS     384(R9), Z21
+	VMOVUPS     448(R9), Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z1
+	VFMADD231PS Z23, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z1
+	VFMADD231PS Z7, Z19, Z2
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z1
+	VFMADD231PS Z7, Z20, Z2
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z1
+	VFMADD231PS Z7, Z21, Z2
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z1
+	VFMADD231PS Z7, Z22, Z2
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+512, SI
+	ADDQ        $+512, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z7
+	VMOVUPS     64(SI), Z8
+	VMOVUPS     128(SI), Z9
+	VMOVUPS     192(SI), Z10
+	VMOVUPS     (R9), Z11
+	VMOVUPS     64(R9), Z12
+	VMOVUPS     128(R9), Z13
+	VMOVUPS     192(R9), Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z1
+	VFMADD231PS Z15, Z11, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z12, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z13, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z14, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z7
+	VMOVUPS     (R9), Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*2), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VMOVUPS.Z   (SI), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VMOVUPS.Z   (R9), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z7
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z1, Z7, Z3
+	VUNPCKHPD     Z1, Z7, Z1
+	VADDPS        Z3, Z1, Z3
+	VUNPCKLPD     Z2, Z2, Z1
+	VUNPCKHPD     Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z3, Z2
+	VSHUFF32X4    $0xee, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead12done
+
+ahead12:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead12same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead12row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead12done
+
+ahead12row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead12same:
+	DECQ AX
+	JNZ  ahead12
+
+ahead12done:
+	VZEROUPPER
+	RET
+
+// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead13done
+
+ahead13:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead13same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead13row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead13done
+
+ahead13row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead13same:
+	DECQ SI
+	JNZ  ahead13
+
+ahead13done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset14
+	MOVQ    (R10)(R11*8), AX
+
+offset14:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset15
+	MOVQ (R10)(R11*8), AX
+
+offset15:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -993,32 +1373,1155 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead12done
+	JZ    ahead16done
 
-ahead12:
+ahead16:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead12same
+	JNZ        ahead16same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead12row
+	JLT        ahead16row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead12done
+	JMP        ahead16done
 
-ahead12row:
+ahead16row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead12same:
+ahead16same:
 	DECQ AX
-	JNZ  ahead12
+	JNZ  ahead16
 
-ahead12done:
+ahead16done:
+	VZEROUPPER
+	RET
+
+// func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead17done
+
+ahead17:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead17same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead17row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead17done
+
+ahead17row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead17same:
+	DECQ SI
+	JNZ  ahead17
+
+ahead17done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset18
+	MOVQ    (R10)(R11*8), AX
+
+offset18:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset19
+	MOVQ (R10)(R11*8), AX
+
+offset19:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z11
+	VMOVUPS     64(SI), Z12
+	VMOVUPS     128(SI), Z13
+	VMOVUPS     192(SI), Z14
+	VMOVUPS     (R9), Z15
+	VMOVUPS     64(R9), Z16
+	VMOVUPS     128(R9), Z17
+	VMOVUPS     192(R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z1
+	VFMADD231PS Z19, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z1
+	VFMADD231PS Z11, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z1
+	VFMADD231PS Z11, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z1
+	VFMADD231PS Z11, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z11
+	VMOVUPS     (R9), Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z1
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R10)(R11*4), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VMOVUPS.Z   (SI), K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VMOVUPS.Z   (R9), K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z11
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z11, Z1, Z11
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z1, Z11, Z5
+	VUNPCKHPD     Z1, Z11, Z1
+	VADDPS        Z5, Z1, Z5
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z4, Z4, Z2
+	VUNPCKHPD     Z4, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z5, Z3
+	VSHUFF32X4    $0xee, Z1, Z5, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead20done
+
+ahead20:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead20same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead20row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead20done
+
+ahead20row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead20same:
+	DECQ AX
+	JNZ  ahead20
+
+ahead20done:
+	VZEROUPPER
+	RET
+
+// func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead21done
+
+ahead21:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead21same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead21row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead21done
+
+ahead21row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead21same:
+	DECQ SI
+	JNZ  ahead21
+
+ahead21done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset22
+	MOVQ    (R10)(R11*8), AX
+
+offset22:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset23
+	MOVQ (R10)(R11*8), AX
+
+offset23:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z13
+	VMOVUPS     64(SI), Z14
+	VMOVUPS     128(SI), Z15
+	VMOVUPS     192(SI), Z16
+	VMOVUPS     (R9), Z17
+	VMOVUPS     64(R9), Z18
+	VMOVUPS     128(R9), Z19
+	VMOVUPS     192(R9), Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z13, Z1
+	VFMADD231PS Z21, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z13, Z3
+	VFMADD231PS Z21, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z5
+	VFMADD231PS Z21, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z7
+	VFMADD231PS Z21, Z17, Z8
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z9
+	VFMADD231PS Z21, Z17, Z10
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z11
+	VFMADD231PS Z21, Z17, Z12
+	VMOVUPS     64(R10), Z13
+	VFMADD231PS Z13, Z14, Z1
+	VFMADD231PS Z13, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z14, Z3
+	VFMADD231PS Z13, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z5
+	VFMADD231PS Z13, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z7
+	VFMADD231PS Z13, Z18, Z8
+	VMOVUPS     64(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z9
+	VFMADD231PS Z13, Z18, Z10
+	VMOVUPS     64(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z11
+	VFMADD231PS Z13, Z18, Z12
+	VMOVUPS     128(R10), Z13
+	VFMADD231PS Z13, Z15, Z1
+	VFMADD231PS Z13, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z15, Z3
+	VFMADD231PS Z13, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z5
+	VFMADD231PS Z13, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z7
+	VFMADD231PS Z13, Z19, Z8
+	VMOVUPS     128(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z9
+	VFMADD231PS Z13, Z19, Z10
+	VMOVUPS     128(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z11
+	VFMADD231PS Z13, Z19, Z12
+	VMOVUPS     192(R10), Z13
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z13, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z16, Z3
+	VFMADD231PS Z13, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z5
+	VFMADD231PS Z13, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z7
+	VFMADD231PS Z13, Z20, Z8
+	VMOVUPS     192(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z13, Z20, Z10
+	VMOVUPS     192(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z11
+	VFMADD231PS Z13, Z20, Z12
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z13
+	VMOVUPS     (R9), Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z13, Z1
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z13, Z3
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z5
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS     (R12)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z7
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS     (R10)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z9
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS     (R12)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z11
+	VFMADD231PS Z15, Z14, Z12
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z11
+	VMOVUPS.Z   (R9), K1, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z13
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z13, Z1, Z13
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z1, Z13, Z6
+	VUNPCKHPD     Z1, Z13, Z1
+	VADDPS        Z6, Z1, Z6
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z6, Z3
+	VSHUFF32X4    $0xee, Z1, Z6, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead24done
+
+ahead24:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead24same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead24row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead24done
+
+ahead24row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead24same:
+	DECQ AX
+	JNZ  ahead24
+
+ahead24done:
+	VZEROUPPER
+	RET
+
+// func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead25done
+
+ahead25:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead25same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead25done
+
+ahead25row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead25same:
+	DECQ SI
+	JNZ  ahead25
+
+ahead25done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset26
+	MOVQ    (R10)(R11*8), AX
+
+offset26:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset27
+	MOVQ (R10)(R11*8), AX
+
+offset27:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VMOVUPS     (SI), Z15
+	VMOVUPS     64(SI), Z16
+	VMOVUPS     128(SI), Z17
+	VMOVUPS     192(SI), Z18
+	VMOVUPS     (R9), Z19
+	VMOVUPS     64(R9), Z20
+	VMOVUPS     128(R9), Z21
+	VMOVUPS     192(R9), Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z15, Z1
+	VFMADD231PS Z23, Z19, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z15, Z3
+	VFMADD231PS Z23, Z19, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z5
+	VFMADD231PS Z23, Z19, Z6
+	VMOVUPS     (R12)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z7
+	VFMADD231PS Z23, Z19, Z8
+	VMOVUPS     (R10)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z9
+	VFMADD231PS Z23, Z19, Z10
+	VMOVUPS     (R12)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z11
+	VFMADD231PS Z23, Z19, Z12
+	VMOVUPS     (R10)(R13*2), Z23
+	VFMADD231PS Z23, Z15, Z13
+	VFMADD231PS Z23, Z19, Z14
+	VMOVUPS     64(R10), Z15
+	VFMADD231PS Z15, Z16, Z1
+	VFMADD231PS Z15, Z20, Z2
+	VMOVUPS     64(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z16, Z3
+	VFMADD231PS Z15, Z20, Z4
+	VMOVUPS     64(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z5
+	VFMADD231PS Z15, Z20, Z6
+	VMOVUPS     64(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z7
+	VFMADD231PS Z15, Z20, Z8
+	VMOVUPS     64(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z9
+	VFMADD231PS Z15, Z20, Z10
+	VMOVUPS     64(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z11
+	VFMADD231PS Z15, Z20, Z12
+	VMOVUPS     64(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z16, Z13
+	VFMADD231PS Z15, Z20, Z14
+	VMOVUPS     128(R10), Z15
+	VFMADD231PS Z15, Z17, Z1
+	VFMADD231PS Z15, Z21, Z2
+	VMOVUPS     128(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z17, Z3
+	VFMADD231PS Z15, Z21, Z4
+	VMOVUPS     128(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z5
+	VFMADD231PS Z15, Z21, Z6
+	VMOVUPS     128(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z7
+	VFMADD231PS Z15, Z21, Z8
+	VMOVUPS     128(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z9
+	VFMADD231PS Z15, Z21, Z10
+	VMOVUPS     128(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z11
+	VFMADD231PS Z15, Z21, Z12
+	VMOVUPS     128(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z17, Z13
+	VFMADD231PS Z15, Z21, Z14
+	VMOVUPS     192(R10), Z15
+	VFMADD231PS Z15, Z18, Z1
+	VFMADD231PS Z15, Z22, Z2
+	VMOVUPS     192(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z18, Z3
+	VFMADD231PS Z15, Z22, Z4
+	VMOVUPS     192(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z5
+	VFMADD231PS Z15, Z22, Z6
+	VMOVUPS     192(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z7
+	VFMADD231PS Z15, Z22, Z8
+	VMOVUPS     192(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z9
+	VFMADD231PS Z15, Z22, Z10
+	VMOVUPS     192(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z11
+	VFMADD231PS Z15, Z22, Z12
+	VMOVUPS     192(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z18, Z13
+	VFMADD231PS Z15, Z22, Z14
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VMOVUPS     (SI), Z15
+	VMOVUPS     (R9), Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z15, Z1
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z15, Z3
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z5
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z7
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS     (R10)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z9
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS     (R12)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z11
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS     (R10)(R13*2), Z17
+	VFMADD231PS Z17, Z15, Z13
+	VFMADD231PS Z17, Z16, Z14
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VMOVUPS.Z   (SI), K1, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z13
+	VMOVUPS.Z   (R9), K1, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z15
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z15, Z1, Z15
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z1, Z15, Z7
+	VUNPCKHPD     Z1, Z15, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z6, Z3
+	VUNPCKHPD     Z6, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z7, Z4
+	VSHUFF32X4    $0xee, Z1, Z7, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead28done
+
+ahead28:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead28same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead28row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead28done
+
+ahead28row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead28same:
+	DECQ AX
+	JNZ  ahead28
+
+ahead28done:
 	VZEROUPPER
 	RET
 
@@ -1062,32 +2565,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead13done
+	JZ    ahead29done
 
-ahead13:
+ahead29:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead13same
+	JNZ        ahead29same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead13row
+	JLT        ahead29row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead13done
+	JMP        ahead29done
 
-ahead13row:
+ahead29row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead13same:
+ahead29same:
 	DECQ SI
-	JNZ  ahead13
+	JNZ  ahead29
 
-ahead13done:
+ahead29done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -1112,10 +2615,10 @@ ahead13done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset14
+	JEQ     offset30
 	MOVQ    (R10)(R11*8), AX
 
-offset14:
+offset30:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -1123,10 +2626,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset15
+	JEQ  offset31
 	MOVQ (R10)(R11*8), AX
 
-offset15:
+offset31:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -1424,32 +2927,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead16done
+	JZ    ahead32done
 
-ahead16:
+ahead32:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead16same
+	JNZ        ahead32same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead16row
+	JLT        ahead32row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead16done
+	JMP        ahead32done
 
-ahead16row:
+ahead32row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead16same:
+ahead32same:
 	DECQ AX
-	JNZ  ahead16
+	JNZ  ahead32
 
-ahead16done:
+ahead32done:
 	VZEROUPPER
 	RET
 
@@ -1493,32 +2996,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead17done
+	JZ    ahead33done
 
-ahead17:
+ahead33:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead17same
+	JNZ        ahead33same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead17row
+	JLT        ahead33row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead17done
+	JMP        ahead33done
 
-ahead17row:
+ahead33row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead17same:
+ahead33same:
 	DECQ SI
-	JNZ  ahead17
+	JNZ  ahead33
 
-ahead17done:
+ahead33done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
@@ -1529,10 +3032,10 @@ ahead17done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset18
+	JEQ     offset34
 	MOVQ    (R10)(R11*8), AX
 
-offset18:
+offset34:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -1540,10 +3043,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset19
+	JEQ  offset35
 	MOVQ (R10)(R11*8), AX
 
-offset19:
+offset35:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -1693,32 +3196,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead20done
+	JZ    ahead36done
 
-ahead20:
+ahead36:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead20same
+	JNZ        ahead36same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead20row
+	JLT        ahead36row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead20done
+	JMP        ahead36done
 
-ahead20row:
+ahead36row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead20same:
+ahead36same:
 	DECQ AX
-	JNZ  ahead20
+	JNZ  ahead36
 
-ahead20done:
+ahead36done:
 	VZEROUPPER
 	RET
 
@@ -1762,32 +3265,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead21done
+	JZ    ahead37done
 
-ahead21:
+ahead37:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead21same
+	JNZ        ahead37same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead21row
+	JLT        ahead37row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead21done
+	JMP        ahead37done
 
-ahead21row:
+ahead37row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead21same:
+ahead37same:
 	DECQ SI
-	JNZ  ahead21
+	JNZ  ahead37
 
-ahead21done:
+ahead37done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -1800,10 +3303,10 @@ ahead21done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset22
+	JEQ     offset38
 	MOVQ    (R10)(R11*8), AX
 
-offset22:
+offset38:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -1811,10 +3314,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset23
+	JEQ  offset39
 	MOVQ (R10)(R11*8), AX
 
-offset23:
+offset39:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -2012,32 +3515,412 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead24done
+	JZ    ahead40done
 
-ahead24:
+ahead40:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead24same
+	JNZ        ahead40same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead24row
+	JLT        ahead40row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead24done
+	JMP        ahead40done
 
-ahead24row:
+ahead40row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead24same:
+ahead40same:
 	DECQ AX
-	JNZ  ahead24
+	JNZ  ahead40
 
-ahead24done:
+ahead40done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead41done
+
+ahead41:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead41same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead41row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead41done
+
+ahead41row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead41same:
+	DECQ SI
+	JNZ  ahead41
+
+ahead41done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset42
+	MOVQ    (R10)(R11*8), AX
+
+offset42:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset43
+	MOVQ (R10)(R11*8), AX
+
+offset43:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VCVTPH2PS   (SI), Z7
+	VCVTPH2PS   32(SI), Z8
+	VCVTPH2PS   64(SI), Z9
+	VCVTPH2PS   96(SI), Z10
+	VCVTPH2PS   128(SI), Z11
+	VCVTPH2PS   160(SI), Z12
+	VCVTPH2PS   192(SI), Z13
+	VCVTPH2PS   224(SI), Z14
+	VCVTPH2PS   (R9), Z15
+	VCVTPH2PS   32(R9), Z16
+	VCVTPH2PS   64(R9), Z17
+	VCVTPH2PS   96(R9), Z18
+	VCVTPH2PS   128(R9), Z19
+	VCVTPH2PS   160(R9), Z20
+	VCVTPH2PS   192(R9), Z21
+	VCVTPH2PS   224(R9), Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z1
+	VFMADD231PS Z23, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z1
+	VFMADD231PS Z7, Z19, Z2
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z1
+	VFMADD231PS Z7, Z20, Z2
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z1
+	VFMADD231PS Z7, Z21, Z2
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z1
+	VFMADD231PS Z7, Z22, Z2
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z7
+	VCVTPH2PS   32(SI), Z8
+	VCVTPH2PS   64(SI), Z9
+	VCVTPH2PS   96(SI), Z10
+	VCVTPH2PS   (R9), Z11
+	VCVTPH2PS   32(R9), Z12
+	VCVTPH2PS   64(R9), Z13
+	VCVTPH2PS   96(R9), Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z1
+	VFMADD231PS Z15, Z11, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z12, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z13, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z14, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z7
+	VCVTPH2PS   (R9), Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*2), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VCVTPH2PS.Z (SI), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VCVTPH2PS.Z (R9), K1, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z7
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z1, Z7, Z3
+	VUNPCKHPD     Z1, Z7, Z1
+	VADDPS        Z3, Z1, Z3
+	VUNPCKLPD     Z2, Z2, Z1
+	VUNPCKHPD     Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z3, Z2
+	VSHUFF32X4    $0xee, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead44done
+
+ahead44:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead44same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead44row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead44done
+
+ahead44row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead44same:
+	DECQ AX
+	JNZ  ahead44
+
+ahead44done:
 	VZEROUPPER
 	RET
 
@@ -2081,32 +3964,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead25done
+	JZ    ahead45done
 
-ahead25:
+ahead45:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead25same
+	JNZ        ahead45same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead25row
+	JLT        ahead45row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead25done
+	JMP        ahead45done
 
-ahead25row:
+ahead45row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead25same:
+ahead45same:
 	DECQ SI
-	JNZ  ahead25
+	JNZ  ahead45
 
-ahead25done:
+ahead45done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -2123,10 +4006,10 @@ ahead25done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset26
+	JEQ     offset46
 	MOVQ    (R10)(R11*8), AX
 
-offset26:
+offset46:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -2134,10 +4017,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset27
+	JEQ  offset47
 	MOVQ (R10)(R11*8), AX
 
-offset27:
+offset47:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -2442,32 +4325,1155 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead28done
+	JZ    ahead48done
 
-ahead28:
+ahead48:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead28same
+	JNZ        ahead48same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead28row
+	JLT        ahead48row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead28done
+	JMP        ahead48done
 
-ahead28row:
+ahead48row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead28same:
+ahead48same:
 	DECQ AX
-	JNZ  ahead28
+	JNZ  ahead48
 
-ahead28done:
+ahead48done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead49done
+
+ahead49:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead49same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead49row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead49done
+
+ahead49row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead49same:
+	DECQ SI
+	JNZ  ahead49
+
+ahead49done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset50
+	MOVQ    (R10)(R11*8), AX
+
+offset50:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset51
+	MOVQ (R10)(R11*8), AX
+
+offset51:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z11
+	VCVTPH2PS   32(SI), Z12
+	VCVTPH2PS   64(SI), Z13
+	VCVTPH2PS   96(SI), Z14
+	VCVTPH2PS   (R9), Z15
+	VCVTPH2PS   32(R9), Z16
+	VCVTPH2PS   64(R9), Z17
+	VCVTPH2PS   96(R9), Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z1
+	VFMADD231PS Z19, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z1
+	VFMADD231PS Z11, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z1
+	VFMADD231PS Z11, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z1
+	VFMADD231PS Z11, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z11
+	VCVTPH2PS   (R9), Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z1
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R10)(R11*4), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VCVTPH2PS.Z (SI), K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VCVTPH2PS.Z (R9), K1, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z11
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z11, Z1, Z11
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z1, Z11, Z5
+	VUNPCKHPD     Z1, Z11, Z1
+	VADDPS        Z5, Z1, Z5
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z4, Z4, Z2
+	VUNPCKHPD     Z4, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z5, Z3
+	VSHUFF32X4    $0xee, Z1, Z5, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead52done
+
+ahead52:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead52same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead52row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead52done
+
+ahead52row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead52same:
+	DECQ AX
+	JNZ  ahead52
+
+ahead52done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead53done
+
+ahead53:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead53same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead53row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead53done
+
+ahead53row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead53same:
+	DECQ SI
+	JNZ  ahead53
+
+ahead53done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset54
+	MOVQ    (R10)(R11*8), AX
+
+offset54:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset55
+	MOVQ (R10)(R11*8), AX
+
+offset55:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z13
+	VCVTPH2PS   32(SI), Z14
+	VCVTPH2PS   64(SI), Z15
+	VCVTPH2PS   96(SI), Z16
+	VCVTPH2PS   (R9), Z17
+	VCVTPH2PS   32(R9), Z18
+	VCVTPH2PS   64(R9), Z19
+	VCVTPH2PS   96(R9), Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z13, Z1
+	VFMADD231PS Z21, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z13, Z3
+	VFMADD231PS Z21, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z5
+	VFMADD231PS Z21, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z7
+	VFMADD231PS Z21, Z17, Z8
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z9
+	VFMADD231PS Z21, Z17, Z10
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z11
+	VFMADD231PS Z21, Z17, Z12
+	VMOVUPS     64(R10), Z13
+	VFMADD231PS Z13, Z14, Z1
+	VFMADD231PS Z13, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z14, Z3
+	VFMADD231PS Z13, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z5
+	VFMADD231PS Z13, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z7
+	VFMADD231PS Z13, Z18, Z8
+	VMOVUPS     64(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z9
+	VFMADD231PS Z13, Z18, Z10
+	VMOVUPS     64(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z11
+	VFMADD231PS Z13, Z18, Z12
+	VMOVUPS     128(R10), Z13
+	VFMADD231PS Z13, Z15, Z1
+	VFMADD231PS Z13, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z15, Z3
+	VFMADD231PS Z13, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z5
+	VFMADD231PS Z13, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z7
+	VFMADD231PS Z13, Z19, Z8
+	VMOVUPS     128(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z9
+	VFMADD231PS Z13, Z19, Z10
+	VMOVUPS     128(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z11
+	VFMADD231PS Z13, Z19, Z12
+	VMOVUPS     192(R10), Z13
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z13, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z16, Z3
+	VFMADD231PS Z13, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z5
+	VFMADD231PS Z13, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z7
+	VFMADD231PS Z13, Z20, Z8
+	VMOVUPS     192(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z13, Z20, Z10
+	VMOVUPS     192(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z11
+	VFMADD231PS Z13, Z20, Z12
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z13
+	VCVTPH2PS   (R9), Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z13, Z1
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z13, Z3
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z5
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS     (R12)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z7
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS     (R10)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z9
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS     (R12)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z11
+	VFMADD231PS Z15, Z14, Z12
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VCVTPH2PS.Z (SI), K1, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z11
+	VCVTPH2PS.Z (R9), K1, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z13
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z13, Z1, Z13
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z1, Z13, Z6
+	VUNPCKHPD     Z1, Z13, Z1
+	VADDPS        Z6, Z1, Z6
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z6, Z3
+	VSHUFF32X4    $0xee, Z1, Z6, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead56done
+
+ahead56:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead56same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead56row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead56done
+
+ahead56row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead56same:
+	DECQ AX
+	JNZ  ahead56
+
+ahead56done:
+	VZEROUPPER
+	RET
+
+// func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead57done
+
+ahead57:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead57same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead57row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead57done
+
+ahead57row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead57same:
+	DECQ SI
+	JNZ  ahead57
+
+ahead57done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset58
+	MOVQ    (R10)(R11*8), AX
+
+offset58:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset59
+	MOVQ (R10)(R11*8), AX
+
+offset59:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VCVTPH2PS   (SI), Z15
+	VCVTPH2PS   32(SI), Z16
+	VCVTPH2PS   64(SI), Z17
+	VCVTPH2PS   96(SI), Z18
+	VCVTPH2PS   (R9), Z19
+	VCVTPH2PS   32(R9), Z20
+	VCVTPH2PS   64(R9), Z21
+	VCVTPH2PS   96(R9), Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z15, Z1
+	VFMADD231PS Z23, Z19, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z15, Z3
+	VFMADD231PS Z23, Z19, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z5
+	VFMADD231PS Z23, Z19, Z6
+	VMOVUPS     (R12)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z7
+	VFMADD231PS Z23, Z19, Z8
+	VMOVUPS     (R10)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z9
+	VFMADD231PS Z23, Z19, Z10
+	VMOVUPS     (R12)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z11
+	VFMADD231PS Z23, Z19, Z12
+	VMOVUPS     (R10)(R13*2), Z23
+	VFMADD231PS Z23, Z15, Z13
+	VFMADD231PS Z23, Z19, Z14
+	VMOVUPS     64(R10), Z15
+	VFMADD231PS Z15, Z16, Z1
+	VFMADD231PS Z15, Z20, Z2
+	VMOVUPS     64(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z16, Z3
+	VFMADD231PS Z15, Z20, Z4
+	VMOVUPS     64(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z5
+	VFMADD231PS Z15, Z20, Z6
+	VMOVUPS     64(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z7
+	VFMADD231PS Z15, Z20, Z8
+	VMOVUPS     64(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z9
+	VFMADD231PS Z15, Z20, Z10
+	VMOVUPS     64(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z11
+	VFMADD231PS Z15, Z20, Z12
+	VMOVUPS     64(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z16, Z13
+	VFMADD231PS Z15, Z20, Z14
+	VMOVUPS     128(R10), Z15
+	VFMADD231PS Z15, Z17, Z1
+	VFMADD231PS Z15, Z21, Z2
+	VMOVUPS     128(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z17, Z3
+	VFMADD231PS Z15, Z21, Z4
+	VMOVUPS     128(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z5
+	VFMADD231PS Z15, Z21, Z6
+	VMOVUPS     128(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z7
+	VFMADD231PS Z15, Z21, Z8
+	VMOVUPS     128(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z9
+	VFMADD231PS Z15, Z21, Z10
+	VMOVUPS     128(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z11
+	VFMADD231PS Z15, Z21, Z12
+	VMOVUPS     128(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z17, Z13
+	VFMADD231PS Z15, Z21, Z14
+	VMOVUPS     192(R10), Z15
+	VFMADD231PS Z15, Z18, Z1
+	VFMADD231PS Z15, Z22, Z2
+	VMOVUPS     192(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z18, Z3
+	VFMADD231PS Z15, Z22, Z4
+	VMOVUPS     192(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z5
+	VFMADD231PS Z15, Z22, Z6
+	VMOVUPS     192(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z7
+	VFMADD231PS Z15, Z22, Z8
+	VMOVUPS     192(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z9
+	VFMADD231PS Z15, Z22, Z10
+	VMOVUPS     192(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z11
+	VFMADD231PS Z15, Z22, Z12
+	VMOVUPS     192(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z18, Z13
+	VFMADD231PS Z15, Z22, Z14
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VCVTPH2PS   (SI), Z15
+	VCVTPH2PS   (R9), Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z15, Z1
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z15, Z3
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z5
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z7
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS     (R10)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z9
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS     (R12)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z11
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS     (R10)(R13*2), Z17
+	VFMADD231PS Z17, Z15, Z13
+	VFMADD231PS Z17, Z16, Z14
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VCVTPH2PS.Z (SI), K1, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z13
+	VCVTPH2PS.Z (R9), K1, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z15
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z15, Z1, Z15
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z1, Z15, Z7
+	VUNPCKHPD     Z1, Z15, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z6, Z3
+	VUNPCKHPD     Z6, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z7, Z4
+	VSHUFF32X4    $0xee, Z1, Z7, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead60done
+
+ahead60:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead60same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead60row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead60done
+
+ahead60row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead60same:
+	DECQ AX
+	JNZ  ahead60
+
+ahead60done:
 	VZEROUPPER
 	RET
 
@@ -2511,32 +5517,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead29done
+	JZ    ahead61done
 
-ahead29:
+ahead61:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead29same
+	JNZ        ahead61same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead29row
+	JLT        ahead61row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead29done
+	JMP        ahead61done
 
-ahead29row:
+ahead61row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead29same:
+ahead61same:
 	DECQ SI
-	JNZ  ahead29
+	JNZ  ahead61
 
-ahead29done:
+ahead61done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -2561,10 +5567,10 @@ ahead29done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset30
+	JEQ     offset62
 	MOVQ    (R10)(R11*8), AX
 
-offset30:
+offset62:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -2572,10 +5578,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset31
+	JEQ  offset63
 	MOVQ (R10)(R11*8), AX
 
-offset31:
+offset63:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -2873,32 +5879,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead32done
+	JZ    ahead64done
 
-ahead32:
+ahead64:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead32same
+	JNZ        ahead64same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead32row
+	JLT        ahead64row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead32done
+	JMP        ahead64done
 
-ahead32row:
+ahead64row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead32same:
+ahead64same:
 	DECQ AX
-	JNZ  ahead32
+	JNZ  ahead64
 
-ahead32done:
+ahead64done:
 	VZEROUPPER
 	RET
 
@@ -2942,32 +5948,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead33done
+	JZ    ahead65done
 
-ahead33:
+ahead65:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead33same
+	JNZ        ahead65same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead33row
+	JLT        ahead65row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead33done
+	JMP        ahead65done
 
-ahead33row:
+ahead65row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead33same:
+ahead65same:
 	DECQ SI
-	JNZ  ahead33
+	JNZ  ahead65
 
-ahead33done:
+ahead65done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
@@ -2978,10 +5984,10 @@ ahead33done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset34
+	JEQ     offset66
 	MOVQ    (R10)(R11*8), AX
 
-offset34:
+offset66:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -2989,10 +5995,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset35
+	JEQ  offset67
 	MOVQ (R10)(R11*8), AX
 
-offset35:
+offset67:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -3170,32 +6176,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead36done
+	JZ    ahead68done
 
-ahead36:
+ahead68:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead36same
+	JNZ        ahead68same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead36row
+	JLT        ahead68row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead36done
+	JMP        ahead68done
 
-ahead36row:
+ahead68row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead36same:
+ahead68same:
 	DECQ AX
-	JNZ  ahead36
+	JNZ  ahead68
 
-ahead36done:
+ahead68done:
 	VZEROUPPER
 	RET
 
@@ -3239,32 +6245,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead37done
+	JZ    ahead69done
 
-ahead37:
+ahead69:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead37same
+	JNZ        ahead69same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead37row
+	JLT        ahead69row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead37done
+	JMP        ahead69done
 
-ahead37row:
+ahead69row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead37same:
+ahead69same:
 	DECQ SI
-	JNZ  ahead37
+	JNZ  ahead69
 
-ahead37done:
+ahead69done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -3277,10 +6283,10 @@ ahead37done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset38
+	JEQ     offset70
 	MOVQ    (R10)(R11*8), AX
 
-offset38:
+offset70:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -3288,10 +6294,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset39
+	JEQ  offset71
 	MOVQ (R10)(R11*8), AX
 
-offset39:
+offset71:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -3517,32 +6523,440 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead40done
+	JZ    ahead72done
 
-ahead40:
+ahead72:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead40same
+	JNZ        ahead72same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead40row
+	JLT        ahead72row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead40done
+	JMP        ahead72done
 
-ahead40row:
+ahead72row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead40same:
+ahead72same:
 	DECQ AX
-	JNZ  ahead40
+	JNZ  ahead72
 
-ahead40done:
+ahead72done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead73done
+
+ahead73:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead73same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead73row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead73done
+
+ahead73row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead73same:
+	DECQ SI
+	JNZ  ahead73
+
+ahead73done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset74
+	MOVQ    (R10)(R11*8), AX
+
+offset74:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset75
+	MOVQ (R10)(R11*8), AX
+
+offset75:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVZXWD   (SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   32(SI), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   64(SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   96(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   128(SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   160(SI), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   192(SI), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   224(SI), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   (R9), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   128(R9), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   160(R9), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VPMOVZXWD   192(R9), Z21
+	VPSLLD      $0x10, Z21, Z21
+	VPMOVZXWD   224(R9), Z22
+	VPSLLD      $0x10, Z22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z1
+	VFMADD231PS Z23, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z1
+	VFMADD231PS Z7, Z19, Z2
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z1
+	VFMADD231PS Z7, Z20, Z2
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z1
+	VFMADD231PS Z7, Z21, Z2
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z1
+	VFMADD231PS Z7, Z22, Z2
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+256, SI
+	ADDQ        $+256, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   32(SI), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   64(SI), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   96(SI), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   (R9), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   32(R9), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   64(R9), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   96(R9), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z1
+	VFMADD231PS Z15, Z11, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z12, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z13, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z14, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   (R9), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*2), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VPMOVZXWD.Z (SI), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VPMOVZXWD.Z (R9), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z7
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z1, Z7, Z3
+	VUNPCKHPD     Z1, Z7, Z1
+	VADDPS        Z3, Z1, Z3
+	VUNPCKLPD     Z2, Z2, Z1
+	VUNPCKHPD     Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z3, Z2
+	VSHUFF32X4    $0xee, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead76done
+
+ahead76:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead76same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead76row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead76done
+
+ahead76row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead76same:
+	DECQ AX
+	JNZ  ahead76
+
+ahead76done:
 	VZEROUPPER
 	RET
 
@@ -3586,32 +7000,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead41done
+	JZ    ahead77done
 
-ahead41:
+ahead77:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead41same
+	JNZ        ahead77same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead41row
+	JLT        ahead77row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead41done
+	JMP        ahead77done
 
-ahead41row:
+ahead77row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead41same:
+ahead77same:
 	DECQ SI
-	JNZ  ahead41
+	JNZ  ahead77
 
-ahead41done:
+ahead77done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -3628,10 +7042,10 @@ ahead41done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset42
+	JEQ     offset78
 	MOVQ    (R10)(R11*8), AX
 
-offset42:
+offset78:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -3639,10 +7053,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset43
+	JEQ  offset79
 	MOVQ (R10)(R11*8), AX
 
-offset43:
+offset79:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -3975,32 +7389,1191 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead44done
+	JZ    ahead80done
 
-ahead44:
+ahead80:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead44same
+	JNZ        ahead80same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead44row
+	JLT        ahead80row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead44done
+	JMP        ahead80done
 
-ahead44row:
+ahead80row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead44same:
+ahead80same:
 	DECQ AX
-	JNZ  ahead44
+	JNZ  ahead80
 
-ahead44done:
+ahead80done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead81done
+
+ahead81:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead81same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead81row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead81done
+
+ahead81row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead81same:
+	DECQ SI
+	JNZ  ahead81
+
+ahead81done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset82
+	MOVQ    (R10)(R11*8), AX
+
+offset82:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset83
+	MOVQ (R10)(R11*8), AX
+
+offset83:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   32(SI), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   64(SI), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   96(SI), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   (R9), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z1
+	VFMADD231PS Z19, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z1
+	VFMADD231PS Z11, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z1
+	VFMADD231PS Z11, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z1
+	VFMADD231PS Z11, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z11
+	VPSLLD      $0x10, Z11, Z11
+	VPMOVZXWD   (R9), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z1
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R10)(R11*4), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXWD.Z (SI), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VPMOVZXWD.Z (R9), K1, Z11
+	VPSLLD      $0x10, Z11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z11
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z11, Z1, Z11
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z1, Z11, Z5
+	VUNPCKHPD     Z1, Z11, Z1
+	VADDPS        Z5, Z1, Z5
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z4, Z4, Z2
+	VUNPCKHPD     Z4, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z5, Z3
+	VSHUFF32X4    $0xee, Z1, Z5, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead84done
+
+ahead84:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead84same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead84row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead84done
+
+ahead84row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead84same:
+	DECQ AX
+	JNZ  ahead84
+
+ahead84done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead85done
+
+ahead85:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead85same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead85row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead85done
+
+ahead85row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead85same:
+	DECQ SI
+	JNZ  ahead85
+
+ahead85done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset86
+	MOVQ    (R10)(R11*8), AX
+
+offset86:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset87
+	MOVQ (R10)(R11*8), AX
+
+offset87:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   32(SI), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VPMOVZXWD   64(SI), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   96(SI), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   (R9), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   32(R9), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   64(R9), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   96(R9), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z13, Z1
+	VFMADD231PS Z21, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z13, Z3
+	VFMADD231PS Z21, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z5
+	VFMADD231PS Z21, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z7
+	VFMADD231PS Z21, Z17, Z8
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z9
+	VFMADD231PS Z21, Z17, Z10
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z11
+	VFMADD231PS Z21, Z17, Z12
+	VMOVUPS     64(R10), Z13
+	VFMADD231PS Z13, Z14, Z1
+	VFMADD231PS Z13, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z14, Z3
+	VFMADD231PS Z13, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z5
+	VFMADD231PS Z13, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z7
+	VFMADD231PS Z13, Z18, Z8
+	VMOVUPS     64(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z9
+	VFMADD231PS Z13, Z18, Z10
+	VMOVUPS     64(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z11
+	VFMADD231PS Z13, Z18, Z12
+	VMOVUPS     128(R10), Z13
+	VFMADD231PS Z13, Z15, Z1
+	VFMADD231PS Z13, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z15, Z3
+	VFMADD231PS Z13, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z5
+	VFMADD231PS Z13, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z7
+	VFMADD231PS Z13, Z19, Z8
+	VMOVUPS     128(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z9
+	VFMADD231PS Z13, Z19, Z10
+	VMOVUPS     128(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z11
+	VFMADD231PS Z13, Z19, Z12
+	VMOVUPS     192(R10), Z13
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z13, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z16, Z3
+	VFMADD231PS Z13, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z5
+	VFMADD231PS Z13, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z7
+	VFMADD231PS Z13, Z20, Z8
+	VMOVUPS     192(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z13, Z20, Z10
+	VMOVUPS     192(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z11
+	VFMADD231PS Z13, Z20, Z12
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VPMOVZXWD   (R9), Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z13, Z1
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z13, Z3
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z5
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS     (R12)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z7
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS     (R10)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z9
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS     (R12)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z11
+	VFMADD231PS Z15, Z14, Z12
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXWD.Z (SI), K1, Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z11
+	VPMOVZXWD.Z (R9), K1, Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z13
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z13, Z1, Z13
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z1, Z13, Z6
+	VUNPCKHPD     Z1, Z13, Z1
+	VADDPS        Z6, Z1, Z6
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z6, Z3
+	VSHUFF32X4    $0xee, Z1, Z6, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead88done
+
+ahead88:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead88same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead88row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead88done
+
+ahead88row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead88same:
+	DECQ AX
+	JNZ  ahead88
+
+ahead88done:
+	VZEROUPPER
+	RET
+
+// func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead89done
+
+ahead89:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead89same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead89row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead89done
+
+ahead89row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead89same:
+	DECQ SI
+	JNZ  ahead89
+
+ahead89done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset90
+	MOVQ    (R10)(R11*8), AX
+
+offset90:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset91
+	MOVQ (R10)(R11*8), AX
+
+offset91:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVZXWD   (SI), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(SI), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(SI), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(SI), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VPMOVZXWD   (R9), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VPMOVZXWD   32(R9), Z20
+	VPSLLD      $0x10, Z20, Z20
+	VPMOVZXWD   64(R9), Z21
+	VPSLLD      $0x10, Z21, Z21
+	VPMOVZXWD   96(R9), Z22
+	VPSLLD      $0x10, Z22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z15, Z1
+	VFMADD231PS Z23, Z19, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z15, Z3
+	VFMADD231PS Z23, Z19, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z5
+	VFMADD231PS Z23, Z19, Z6
+	VMOVUPS     (R12)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z7
+	VFMADD231PS Z23, Z19, Z8
+	VMOVUPS     (R10)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z9
+	VFMADD231PS Z23, Z19, Z10
+	VMOVUPS     (R12)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z11
+	VFMADD231PS Z23, Z19, Z12
+	VMOVUPS     (R10)(R13*2), Z23
+	VFMADD231PS Z23, Z15, Z13
+	VFMADD231PS Z23, Z19, Z14
+	VMOVUPS     64(R10), Z15
+	VFMADD231PS Z15, Z16, Z1
+	VFMADD231PS Z15, Z20, Z2
+	VMOVUPS     64(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z16, Z3
+	VFMADD231PS Z15, Z20, Z4
+	VMOVUPS     64(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z5
+	VFMADD231PS Z15, Z20, Z6
+	VMOVUPS     64(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z7
+	VFMADD231PS Z15, Z20, Z8
+	VMOVUPS     64(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z9
+	VFMADD231PS Z15, Z20, Z10
+	VMOVUPS     64(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z11
+	VFMADD231PS Z15, Z20, Z12
+	VMOVUPS     64(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z16, Z13
+	VFMADD231PS Z15, Z20, Z14
+	VMOVUPS     128(R10), Z15
+	VFMADD231PS Z15, Z17, Z1
+	VFMADD231PS Z15, Z21, Z2
+	VMOVUPS     128(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z17, Z3
+	VFMADD231PS Z15, Z21, Z4
+	VMOVUPS     128(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z5
+	VFMADD231PS Z15, Z21, Z6
+	VMOVUPS     128(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z7
+	VFMADD231PS Z15, Z21, Z8
+	VMOVUPS     128(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z9
+	VFMADD231PS Z15, Z21, Z10
+	VMOVUPS     128(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z11
+	VFMADD231PS Z15, Z21, Z12
+	VMOVUPS     128(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z17, Z13
+	VFMADD231PS Z15, Z21, Z14
+	VMOVUPS     192(R10), Z15
+	VFMADD231PS Z15, Z18, Z1
+	VFMADD231PS Z15, Z22, Z2
+	VMOVUPS     192(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z18, Z3
+	VFMADD231PS Z15, Z22, Z4
+	VMOVUPS     192(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z5
+	VFMADD231PS Z15, Z22, Z6
+	VMOVUPS     192(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z7
+	VFMADD231PS Z15, Z22, Z8
+	VMOVUPS     192(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z9
+	VFMADD231PS Z15, Z22, Z10
+	VMOVUPS     192(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z11
+	VFMADD231PS Z15, Z22, Z12
+	VMOVUPS     192(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z18, Z13
+	VFMADD231PS Z15, Z22, Z14
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVZXWD   (SI), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   (R9), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z15, Z1
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z15, Z3
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z5
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z7
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS     (R10)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z9
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS     (R12)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z11
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS     (R10)(R13*2), Z17
+	VFMADD231PS Z17, Z15, Z13
+	VFMADD231PS Z17, Z16, Z14
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVZXWD.Z (SI), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z13
+	VPMOVZXWD.Z (R9), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z15
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z15, Z1, Z15
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z1, Z15, Z7
+	VUNPCKHPD     Z1, Z15, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z6, Z3
+	VUNPCKHPD     Z6, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z7, Z4
+	VSHUFF32X4    $0xee, Z1, Z7, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead92done
+
+ahead92:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead92same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead92row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead92done
+
+ahead92row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead92same:
+	DECQ AX
+	JNZ  ahead92
+
+ahead92done:
 	VZEROUPPER
 	RET
 
@@ -4044,32 +8617,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead45done
+	JZ    ahead93done
 
-ahead45:
+ahead93:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead45same
+	JNZ        ahead93same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead45row
+	JLT        ahead93row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead45done
+	JMP        ahead93done
 
-ahead45row:
+ahead93row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead45same:
+ahead93same:
 	DECQ SI
-	JNZ  ahead45
+	JNZ  ahead93
 
-ahead45done:
+ahead93done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -4094,10 +8667,10 @@ ahead45done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset46
+	JEQ     offset94
 	MOVQ    (R10)(R11*8), AX
 
-offset46:
+offset94:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -4105,10 +8678,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset47
+	JEQ  offset95
 	MOVQ (R10)(R11*8), AX
 
-offset47:
+offset95:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -4418,32 +8991,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead48done
+	JZ    ahead96done
 
-ahead48:
+ahead96:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead48same
+	JNZ        ahead96same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead48row
+	JLT        ahead96row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead48done
+	JMP        ahead96done
 
-ahead48row:
+ahead96row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead48same:
+ahead96same:
 	DECQ AX
-	JNZ  ahead48
+	JNZ  ahead96
 
-ahead48done:
+ahead96done:
 	VZEROUPPER
 	RET
 
@@ -4488,32 +9061,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead49done
+	JZ    ahead97done
 
-ahead49:
+ahead97:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead49same
+	JNZ        ahead97same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead49row
+	JLT        ahead97row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead49done
+	JMP        ahead97done
 
-ahead49row:
+ahead97row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead49same:
+ahead97same:
 	DECQ SI
-	JNZ  ahead49
+	JNZ  ahead97
 
-ahead49done:
+ahead97done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	MOVQ    off+40(FP), R10
@@ -4524,10 +9097,10 @@ ahead49done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset50
+	JEQ     offset98
 	MOVQ    (R10)(R11*8), AX
 
-offset50:
+offset98:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -4535,10 +9108,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset51
+	JEQ  offset99
 	MOVQ (R10)(R11*8), AX
 
-offset51:
+offset99:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -4776,32 +9349,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead52done
+	JZ    ahead100done
 
-ahead52:
+ahead100:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead52same
+	JNZ        ahead100same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead52row
+	JLT        ahead100row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead52done
+	JMP        ahead100done
 
-ahead52row:
+ahead100row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead52same:
+ahead100same:
 	DECQ AX
-	JNZ  ahead52
+	JNZ  ahead100
 
-ahead52done:
+ahead100done:
 	VZEROUPPER
 	RET
 
@@ -4849,32 +9422,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead53done
+	JZ    ahead101done
 
-ahead53:
+ahead101:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead53same
+	JNZ        ahead101same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead53row
+	JLT        ahead101row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead53done
+	JMP        ahead101done
 
-ahead53row:
+ahead101row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead53same:
+ahead101same:
 	DECQ SI
-	JNZ  ahead53
+	JNZ  ahead101
 
-ahead53done:
+ahead101done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -4887,10 +9460,10 @@ ahead53done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset54
+	JEQ     offset102
 	MOVQ    (R10)(R11*8), AX
 
-offset54:
+offset102:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -4898,10 +9471,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset55
+	JEQ  offset103
 	MOVQ (R10)(R11*8), AX
 
-offset55:
+offset103:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -5187,32 +9760,501 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead56done
+	JZ    ahead104done
 
-ahead56:
+ahead104:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead56same
+	JNZ        ahead104same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead56row
+	JLT        ahead104row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead56done
+	JMP        ahead104done
 
-ahead56row:
+ahead104row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead56same:
+ahead104same:
 	DECQ AX
-	JNZ  ahead56
+	JNZ  ahead104
 
-ahead56done:
+ahead104done:
+	VZEROUPPER
+	RET
+
+// func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $16-88
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead105done
+
+ahead105:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead105same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead105row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead105done
+
+ahead105row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead105same:
+	DECQ SI
+	JNZ  ahead105
+
+ahead105done:
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset106
+	MOVQ    (R10)(R11*8), AX
+
+offset106:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset107
+	MOVQ (R10)(R11*8), AX
+
+offset107:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVSXBW   (SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   16(SI), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   32(SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   48(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   64(SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   80(SI), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   96(SI), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   112(SI), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   (R9), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   16(R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   32(R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   48(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   64(R9), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   80(R9), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVSXBW   96(R9), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      Y0, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVSXBW   112(R9), Y23
+	VPSLLW      $0x07, Y23, Y23
+	VPANDD      Y0, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VMOVUPS     (R10), Z24
+	VFMADD231PS Z24, Z8, Z2
+	VFMADD231PS Z24, Z16, Z3
+	VMOVUPS     (R10)(R11*1), Z24
+	VFMADD231PS Z24, Z8, Z4
+	VFMADD231PS Z24, Z16, Z5
+	VMOVUPS     (R10)(R11*2), Z24
+	VFMADD231PS Z24, Z8, Z6
+	VFMADD231PS Z24, Z16, Z7
+	VMOVUPS     64(R10), Z8
+	VFMADD231PS Z8, Z9, Z2
+	VFMADD231PS Z8, Z17, Z3
+	VMOVUPS     64(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z9, Z4
+	VFMADD231PS Z8, Z17, Z5
+	VMOVUPS     64(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z9, Z6
+	VFMADD231PS Z8, Z17, Z7
+	VMOVUPS     128(R10), Z8
+	VFMADD231PS Z8, Z10, Z2
+	VFMADD231PS Z8, Z18, Z3
+	VMOVUPS     128(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z8, Z18, Z5
+	VMOVUPS     128(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z10, Z6
+	VFMADD231PS Z8, Z18, Z7
+	VMOVUPS     192(R10), Z8
+	VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z8, Z19, Z3
+	VMOVUPS     192(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z11, Z4
+	VFMADD231PS Z8, Z19, Z5
+	VMOVUPS     192(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z8, Z19, Z7
+	VMOVUPS     256(R10), Z8
+	VFMADD231PS Z8, Z12, Z2
+	VFMADD231PS Z8, Z20, Z3
+	VMOVUPS     256(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z8, Z20, Z5
+	VMOVUPS     256(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z12, Z6
+	VFMADD231PS Z8, Z20, Z7
+	VMOVUPS     320(R10), Z8
+	VFMADD231PS Z8, Z13, Z2
+	VFMADD231PS Z8, Z21, Z3
+	VMOVUPS     320(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z13, Z4
+	VFMADD231PS Z8, Z21, Z5
+	VMOVUPS     320(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z13, Z6
+	VFMADD231PS Z8, Z21, Z7
+	VMOVUPS     384(R10), Z8
+	VFMADD231PS Z8, Z14, Z2
+	VFMADD231PS Z8, Z22, Z3
+	VMOVUPS     384(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z14, Z4
+	VFMADD231PS Z8, Z22, Z5
+	VMOVUPS     384(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z14, Z6
+	VFMADD231PS Z8, Z22, Z7
+	VMOVUPS     448(R10), Z8
+	VFMADD231PS Z8, Z15, Z2
+	VFMADD231PS Z8, Z23, Z3
+	VMOVUPS     448(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z15, Z4
+	VFMADD231PS Z8, Z23, Z5
+	VMOVUPS     448(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z15, Z6
+	VFMADD231PS Z8, Z23, Z7
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   16(SI), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVSXBW   32(SI), Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      Y0, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVSXBW   48(SI), Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      Y0, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVSXBW   (R9), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   16(R9), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   32(R9), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   48(R9), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VMOVUPS     (R10), Z16
+	VFMADD231PS Z16, Z8, Z2
+	VFMADD231PS Z16, Z12, Z3
+	VMOVUPS     (R10)(R11*1), Z16
+	VFMADD231PS Z16, Z8, Z4
+	VFMADD231PS Z16, Z12, Z5
+	VMOVUPS     (R10)(R11*2), Z16
+	VFMADD231PS Z16, Z8, Z6
+	VFMADD231PS Z16, Z12, Z7
+	VMOVUPS     64(R10), Z8
+	VFMADD231PS Z8, Z9, Z2
+	VFMADD231PS Z8, Z13, Z3
+	VMOVUPS     64(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z9, Z4
+	VFMADD231PS Z8, Z13, Z5
+	VMOVUPS     64(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z9, Z6
+	VFMADD231PS Z8, Z13, Z7
+	VMOVUPS     128(R10), Z8
+	VFMADD231PS Z8, Z10, Z2
+	VFMADD231PS Z8, Z14, Z3
+	VMOVUPS     128(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z10, Z4
+	VFMADD231PS Z8, Z14, Z5
+	VMOVUPS     128(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z10, Z6
+	VFMADD231PS Z8, Z14, Z7
+	VMOVUPS     192(R10), Z8
+	VFMADD231PS Z8, Z11, Z2
+	VFMADD231PS Z8, Z15, Z3
+	VMOVUPS     192(R10)(R11*1), Z8
+	VFMADD231PS Z8, Z11, Z4
+	VFMADD231PS Z8, Z15, Z5
+	VMOVUPS     192(R10)(R11*2), Z8
+	VFMADD231PS Z8, Z11, Z6
+	VFMADD231PS Z8, Z15, Z7
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVSXBW   (R9), Y9
+	VPSLLW      $0x07, Y9, Y9
+	VPANDD      Y0, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VMOVUPS     (R10), Z10
+	VFMADD231PS Z10, Z8, Z2
+	VFMADD231PS Z10, Z9, Z3
+	VMOVUPS     (R10)(R11*1), Z10
+	VFMADD231PS Z10, Z8, Z4
+	VFMADD231PS Z10, Z9, Z5
+	VMOVUPS     (R10)(R11*2), Z10
+	VFMADD231PS Z10, Z8, Z6
+	VFMADD231PS Z10, Z9, Z7
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VPMOVSXBW.Z (SI), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVUPS.Z   (R10), K1, Z9
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z9
+	VFMADD231PS Z9, Z8, Z6
+	VPMOVSXBW.Z (R9), K1, Y8
+	VPSLLW      $0x07, Y8, Y8
+	VPANDD      Y0, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVUPS.Z   (R10), K1, Z9
+	VFMADD231PS Z9, Z8, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z9
+	VFMADD231PS Z9, Z8, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z9
+	VFMADD231PS Z9, Z8, Z7
+
+reduce:
+	VUNPCKLPS     Z3, Z2, Z8
+	VUNPCKHPS     Z3, Z2, Z2
+	VADDPS        Z8, Z2, Z8
+	VUNPCKLPS     Z5, Z4, Z2
+	VUNPCKHPS     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z7, Z6, Z3
+	VUNPCKHPS     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z2, Z8, Z4
+	VUNPCKHPD     Z2, Z8, Z2
+	VADDPS        Z4, Z2, Z4
+	VUNPCKLPD     Z3, Z3, Z2
+	VUNPCKHPD     Z3, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z2, Z4, Z3
+	VSHUFF32X4    $0xee, Z2, Z4, Z2
+	VADDPS        Z3, Z2, Z3
+	VSHUFF32X4    $0x88, Z3, Z3, Z2
+	VSHUFF32X4    $0xdd, Z3, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X3
+	VPBROADCASTD  X3, Z3
+	VMULPS        Z3, Z2, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X2
+	VMOVLPS       X2, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X2
+	VMOVSS        X2, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead108done
+
+ahead108:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead108same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead108row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead108done
+
+ahead108row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead108same:
+	DECQ AX
+	JNZ  ahead108
+
+ahead108done:
 	VZEROUPPER
 	RET
 
@@ -5257,32 +10299,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead57done
+	JZ    ahead109done
 
-ahead57:
+ahead109:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead57same
+	JNZ        ahead109same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead57row
+	JLT        ahead109row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead57done
+	JMP        ahead109done
 
-ahead57row:
+ahead109row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead57same:
+ahead109same:
 	DECQ SI
-	JNZ  ahead57
+	JNZ  ahead109
 
-ahead57done:
+ahead109done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -5299,10 +10341,10 @@ ahead57done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset58
+	JEQ     offset110
 	MOVQ    (R10)(R11*8), AX
 
-offset58:
+offset110:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -5310,10 +10352,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset59
+	JEQ  offset111
 	MOVQ (R10)(R11*8), AX
 
-offset59:
+offset111:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -5706,32 +10748,1278 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead60done
+	JZ    ahead112done
 
-ahead60:
+ahead112:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead60same
+	JNZ        ahead112same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead60row
+	JLT        ahead112row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead60done
+	JMP        ahead112done
 
-ahead60row:
+ahead112row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead60same:
+ahead112same:
 	DECQ AX
-	JNZ  ahead60
+	JNZ  ahead112
 
-ahead60done:
+ahead112done:
+	VZEROUPPER
+	RET
+
+// func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $16-88
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead113done
+
+ahead113:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead113same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead113row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead113done
+
+ahead113row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead113same:
+	DECQ SI
+	JNZ  ahead113
+
+ahead113done:
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset114
+	MOVQ    (R10)(R11*8), AX
+
+offset114:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset115
+	MOVQ (R10)(R11*8), AX
+
+offset115:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   16(SI), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVSXBW   32(SI), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   48(SI), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   (R9), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   16(R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   32(R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   48(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VMOVUPS     (R10), Z20
+	VFMADD231PS Z20, Z12, Z2
+	VFMADD231PS Z20, Z16, Z3
+	VMOVUPS     (R10)(R11*1), Z20
+	VFMADD231PS Z20, Z12, Z4
+	VFMADD231PS Z20, Z16, Z5
+	VMOVUPS     (R10)(R11*2), Z20
+	VFMADD231PS Z20, Z12, Z6
+	VFMADD231PS Z20, Z16, Z7
+	VMOVUPS     (R12)(R11*2), Z20
+	VFMADD231PS Z20, Z12, Z8
+	VFMADD231PS Z20, Z16, Z9
+	VMOVUPS     (R10)(R11*4), Z20
+	VFMADD231PS Z20, Z12, Z10
+	VFMADD231PS Z20, Z16, Z11
+	VMOVUPS     64(R10), Z12
+	VFMADD231PS Z12, Z13, Z2
+	VFMADD231PS Z12, Z17, Z3
+	VMOVUPS     64(R10)(R11*1), Z12
+	VFMADD231PS Z12, Z13, Z4
+	VFMADD231PS Z12, Z17, Z5
+	VMOVUPS     64(R10)(R11*2), Z12
+	VFMADD231PS Z12, Z13, Z6
+	VFMADD231PS Z12, Z17, Z7
+	VMOVUPS     64(R12)(R11*2), Z12
+	VFMADD231PS Z12, Z13, Z8
+	VFMADD231PS Z12, Z17, Z9
+	VMOVUPS     64(R10)(R11*4), Z12
+	VFMADD231PS Z12, Z13, Z10
+	VFMADD231PS Z12, Z17, Z11
+	VMOVUPS     128(R10), Z12
+	VFMADD231PS Z12, Z14, Z2
+	VFMADD231PS Z12, Z18, Z3
+	VMOVUPS     128(R10)(R11*1), Z12
+	VFMADD231PS Z12, Z14, Z4
+	VFMADD231PS Z12, Z18, Z5
+	VMOVUPS     128(R10)(R11*2), Z12
+	VFMADD231PS Z12, Z14, Z6
+	VFMADD231PS Z12, Z18, Z7
+	VMOVUPS     128(R12)(R11*2), Z12
+	VFMADD231PS Z12, Z14, Z8
+	VFMADD231PS Z12, Z18, Z9
+	VMOVUPS     128(R10)(R11*4), Z12
+	VFMADD231PS Z12, Z14, Z10
+	VFMADD231PS Z12, Z18, Z11
+	VMOVUPS     192(R10), Z12
+	VFMADD231PS Z12, Z15, Z2
+	VFMADD231PS Z12, Z19, Z3
+	VMOVUPS     192(R10)(R11*1), Z12
+	VFMADD231PS Z12, Z15, Z4
+	VFMADD231PS Z12, Z19, Z5
+	VMOVUPS     192(R10)(R11*2), Z12
+	VFMADD231PS Z12, Z15, Z6
+	VFMADD231PS Z12, Z19, Z7
+	VMOVUPS     192(R12)(R11*2), Z12
+	VFMADD231PS Z12, Z15, Z8
+	VFMADD231PS Z12, Z19, Z9
+	VMOVUPS     192(R10)(R11*4), Z12
+	VFMADD231PS Z12, Z15, Z10
+	VFMADD231PS Z12, Z19, Z11
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVSXBW   (R9), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      Y0, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VMOVUPS     (R10), Z14
+	VFMADD231PS Z14, Z12, Z2
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS     (R10)(R11*1), Z14
+	VFMADD231PS Z14, Z12, Z4
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS     (R10)(R11*2), Z14
+	VFMADD231PS Z14, Z12, Z6
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS     (R12)(R11*2), Z14
+	VFMADD231PS Z14, Z12, Z8
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS     (R10)(R11*4), Z14
+	VFMADD231PS Z14, Z12, Z10
+	VFMADD231PS Z14, Z13, Z11
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBW.Z (SI), K1, Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VMOVUPS.Z   (R10), K1, Z13
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z13
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z13
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z13
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z13
+	VFMADD231PS Z13, Z12, Z10
+	VPMOVSXBW.Z (R9), K1, Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      Y0, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VMOVUPS.Z   (R10), K1, Z13
+	VFMADD231PS Z13, Z12, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z13
+	VFMADD231PS Z13, Z12, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z13
+	VFMADD231PS Z13, Z12, Z7
+	VMOVUPS.Z   (R12)(R11*2), K1, Z13
+	VFMADD231PS Z13, Z12, Z9
+	VMOVUPS.Z   (R10)(R11*4), K1, Z13
+	VFMADD231PS Z13, Z12, Z11
+
+reduce:
+	VUNPCKLPS     Z3, Z2, Z12
+	VUNPCKHPS     Z3, Z2, Z2
+	VADDPS        Z12, Z2, Z12
+	VUNPCKLPS     Z5, Z4, Z2
+	VUNPCKHPS     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z7, Z6, Z3
+	VUNPCKHPS     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z9, Z8, Z4
+	VUNPCKHPS     Z9, Z8, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z11, Z10, Z5
+	VUNPCKHPS     Z11, Z10, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z2, Z12, Z6
+	VUNPCKHPD     Z2, Z12, Z2
+	VADDPS        Z6, Z2, Z6
+	VUNPCKLPD     Z4, Z3, Z2
+	VUNPCKHPD     Z4, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z5, Z5, Z3
+	VUNPCKHPD     Z5, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z2, Z6, Z4
+	VSHUFF32X4    $0xee, Z2, Z6, Z2
+	VADDPS        Z4, Z2, Z4
+	VSHUFF32X4    $0x44, Z3, Z3, Z2
+	VSHUFF32X4    $0xee, Z3, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x88, Z2, Z4, Z3
+	VSHUFF32X4    $0xdd, Z2, Z4, Z2
+	VADDPS        Z3, Z2, Z3
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X2
+	VPBROADCASTD  X2, Z2
+	VMULPS        Z2, Z3, Z3
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVLPS       X2, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVSS        X2, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead116done
+
+ahead116:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead116same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead116row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead116done
+
+ahead116row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead116same:
+	DECQ AX
+	JNZ  ahead116
+
+ahead116done:
+	VZEROUPPER
+	RET
+
+// func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $16-88
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead117done
+
+ahead117:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead117same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead117row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead117done
+
+ahead117row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead117same:
+	DECQ SI
+	JNZ  ahead117
+
+ahead117done:
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset118
+	MOVQ    (R10)(R11*8), AX
+
+offset118:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset119
+	MOVQ (R10)(R11*8), AX
+
+offset119:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   16(SI), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVSXBW   32(SI), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   48(SI), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   (R9), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   16(R9), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   32(R9), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   48(R9), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VMOVUPS     (R10), Z22
+	VFMADD231PS Z22, Z14, Z2
+	VFMADD231PS Z22, Z18, Z3
+	VMOVUPS     (R10)(R11*1), Z22
+	VFMADD231PS Z22, Z14, Z4
+	VFMADD231PS Z22, Z18, Z5
+	VMOVUPS     (R10)(R11*2), Z22
+	VFMADD231PS Z22, Z14, Z6
+	VFMADD231PS Z22, Z18, Z7
+	VMOVUPS     (R12)(R11*2), Z22
+	VFMADD231PS Z22, Z14, Z8
+	VFMADD231PS Z22, Z18, Z9
+	VMOVUPS     (R10)(R11*4), Z22
+	VFMADD231PS Z22, Z14, Z10
+	VFMADD231PS Z22, Z18, Z11
+	VMOVUPS     (R12)(R11*4), Z22
+	VFMADD231PS Z22, Z14, Z12
+	VFMADD231PS Z22, Z18, Z13
+	VMOVUPS     64(R10), Z14
+	VFMADD231PS Z14, Z15, Z2
+	VFMADD231PS Z14, Z19, Z3
+	VMOVUPS     64(R10)(R11*1), Z14
+	VFMADD231PS Z14, Z15, Z4
+	VFMADD231PS Z14, Z19, Z5
+	VMOVUPS     64(R10)(R11*2), Z14
+	VFMADD231PS Z14, Z15, Z6
+	VFMADD231PS Z14, Z19, Z7
+	VMOVUPS     64(R12)(R11*2), Z14
+	VFMADD231PS Z14, Z15, Z8
+	VFMADD231PS Z14, Z19, Z9
+	VMOVUPS     64(R10)(R11*4), Z14
+	VFMADD231PS Z14, Z15, Z10
+	VFMADD231PS Z14, Z19, Z11
+	VMOVUPS     64(R12)(R11*4), Z14
+	VFMADD231PS Z14, Z15, Z12
+	VFMADD231PS Z14, Z19, Z13
+	VMOVUPS     128(R10), Z14
+	VFMADD231PS Z14, Z16, Z2
+	VFMADD231PS Z14, Z20, Z3
+	VMOVUPS     128(R10)(R11*1), Z14
+	VFMADD231PS Z14, Z16, Z4
+	VFMADD231PS Z14, Z20, Z5
+	VMOVUPS     128(R10)(R11*2), Z14
+	VFMADD231PS Z14, Z16, Z6
+	VFMADD231PS Z14, Z20, Z7
+	VMOVUPS     128(R12)(R11*2), Z14
+	VFMADD231PS Z14, Z16, Z8
+	VFMADD231PS Z14, Z20, Z9
+	VMOVUPS     128(R10)(R11*4), Z14
+	VFMADD231PS Z14, Z16, Z10
+	VFMADD231PS Z14, Z20, Z11
+	VMOVUPS     128(R12)(R11*4), Z14
+	VFMADD231PS Z14, Z16, Z12
+	VFMADD231PS Z14, Z20, Z13
+	VMOVUPS     192(R10), Z14
+	VFMADD231PS Z14, Z17, Z2
+	VFMADD231PS Z14, Z21, Z3
+	VMOVUPS     192(R10)(R11*1), Z14
+	VFMADD231PS Z14, Z17, Z4
+	VFMADD231PS Z14, Z21, Z5
+	VMOVUPS     192(R10)(R11*2), Z14
+	VFMADD231PS Z14, Z17, Z6
+	VFMADD231PS Z14, Z21, Z7
+	VMOVUPS     192(R12)(R11*2), Z14
+	VFMADD231PS Z14, Z17, Z8
+	VFMADD231PS Z14, Z21, Z9
+	VMOVUPS     192(R10)(R11*4), Z14
+	VFMADD231PS Z14, Z17, Z10
+	VFMADD231PS Z14, Z21, Z11
+	VMOVUPS     192(R12)(R11*4), Z14
+	VFMADD231PS Z14, Z17, Z12
+	VFMADD231PS Z14, Z21, Z13
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVSXBW   (R9), Y15
+	VPSLLW      $0x07, Y15, Y15
+	VPANDD      Y0, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VMOVUPS     (R10), Z16
+	VFMADD231PS Z16, Z14, Z2
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS     (R10)(R11*1), Z16
+	VFMADD231PS Z16, Z14, Z4
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS     (R10)(R11*2), Z16
+	VFMADD231PS Z16, Z14, Z6
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS     (R12)(R11*2), Z16
+	VFMADD231PS Z16, Z14, Z8
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS     (R10)(R11*4), Z16
+	VFMADD231PS Z16, Z14, Z10
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS     (R12)(R11*4), Z16
+	VFMADD231PS Z16, Z14, Z12
+	VFMADD231PS Z16, Z15, Z13
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBW.Z (SI), K1, Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VMOVUPS.Z   (R10), K1, Z15
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z15
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z15
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z15
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z15
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z15
+	VFMADD231PS Z15, Z14, Z12
+	VPMOVSXBW.Z (R9), K1, Y14
+	VPSLLW      $0x07, Y14, Y14
+	VPANDD      Y0, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VMOVUPS.Z   (R10), K1, Z15
+	VFMADD231PS Z15, Z14, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z15
+	VFMADD231PS Z15, Z14, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z15
+	VFMADD231PS Z15, Z14, Z7
+	VMOVUPS.Z   (R12)(R11*2), K1, Z15
+	VFMADD231PS Z15, Z14, Z9
+	VMOVUPS.Z   (R10)(R11*4), K1, Z15
+	VFMADD231PS Z15, Z14, Z11
+	VMOVUPS.Z   (R12)(R11*4), K1, Z15
+	VFMADD231PS Z15, Z14, Z13
+
+reduce:
+	VUNPCKLPS     Z3, Z2, Z14
+	VUNPCKHPS     Z3, Z2, Z2
+	VADDPS        Z14, Z2, Z14
+	VUNPCKLPS     Z5, Z4, Z2
+	VUNPCKHPS     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z7, Z6, Z3
+	VUNPCKHPS     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z9, Z8, Z4
+	VUNPCKHPS     Z9, Z8, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z11, Z10, Z5
+	VUNPCKHPS     Z11, Z10, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z13, Z12, Z6
+	VUNPCKHPS     Z13, Z12, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z2, Z14, Z7
+	VUNPCKHPD     Z2, Z14, Z2
+	VADDPS        Z7, Z2, Z7
+	VUNPCKLPD     Z4, Z3, Z2
+	VUNPCKHPD     Z4, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z5, Z3
+	VUNPCKHPD     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z2, Z7, Z4
+	VSHUFF32X4    $0xee, Z2, Z7, Z2
+	VADDPS        Z4, Z2, Z4
+	VSHUFF32X4    $0x44, Z3, Z3, Z2
+	VSHUFF32X4    $0xee, Z3, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x88, Z2, Z4, Z3
+	VSHUFF32X4    $0xdd, Z2, Z4, Z2
+	VADDPS        Z3, Z2, Z3
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X2
+	VPBROADCASTD  X2, Z2
+	VMULPS        Z2, Z3, Z3
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead120done
+
+ahead120:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead120same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead120row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead120done
+
+ahead120row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead120same:
+	DECQ AX
+	JNZ  ahead120
+
+ahead120done:
+	VZEROUPPER
+	RET
+
+// func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $16-88
+	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead121done
+
+ahead121:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead121same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead121row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead121done
+
+ahead121row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead121same:
+	DECQ SI
+	JNZ  ahead121
+
+ahead121done:
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	VMOVAPS Z1, Z14
+	VMOVAPS Z1, Z15
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset122
+	MOVQ    (R10)(R11*8), AX
+
+offset122:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset123
+	MOVQ (R10)(R11*8), AX
+
+offset123:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVSXBW   (SI), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   16(SI), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVSXBW   32(SI), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      Y0, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVSXBW   48(SI), Y19
+	VPSLLW      $0x07, Y19, Y19
+	VPANDD      Y0, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVSXBW   (R9), Y20
+	VPSLLW      $0x07, Y20, Y20
+	VPANDD      Y0, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVSXBW   16(R9), Y21
+	VPSLLW      $0x07, Y21, Y21
+	VPANDD      Y0, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVSXBW   32(R9), Y22
+	VPSLLW      $0x07, Y22, Y22
+	VPANDD      Y0, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VPMOVSXBW   48(R9), Y23
+	VPSLLW      $0x07, Y23, Y23
+	VPANDD      Y0, Y23, Y23
+	VCVTPH2PS   Y23, Z23
+	VMOVUPS     (R10), Z24
+	VFMADD231PS Z24, Z16, Z2
+	VFMADD231PS Z24, Z20, Z3
+	VMOVUPS     (R10)(R11*1), Z24
+	VFMADD231PS Z24, Z16, Z4
+	VFMADD231PS Z24, Z20, Z5
+	VMOVUPS     (R10)(R11*2), Z24
+	VFMADD231PS Z24, Z16, Z6
+	VFMADD231PS Z24, Z20, Z7
+	VMOVUPS     (R12)(R11*2), Z24
+	VFMADD231PS Z24, Z16, Z8
+	VFMADD231PS Z24, Z20, Z9
+	VMOVUPS     (R10)(R11*4), Z24
+	VFMADD231PS Z24, Z16, Z10
+	VFMADD231PS Z24, Z20, Z11
+	VMOVUPS     (R12)(R11*4), Z24
+	VFMADD231PS Z24, Z16, Z12
+	VFMADD231PS Z24, Z20, Z13
+	VMOVUPS     (R10)(R13*2), Z24
+	VFMADD231PS Z24, Z16, Z14
+	VFMADD231PS Z24, Z20, Z15
+	VMOVUPS     64(R10), Z16
+	VFMADD231PS Z16, Z17, Z2
+	VFMADD231PS Z16, Z21, Z3
+	VMOVUPS     64(R10)(R11*1), Z16
+	VFMADD231PS Z16, Z17, Z4
+	VFMADD231PS Z16, Z21, Z5
+	VMOVUPS     64(R10)(R11*2), Z16
+	VFMADD231PS Z16, Z17, Z6
+	VFMADD231PS Z16, Z21, Z7
+	VMOVUPS     64(R12)(R11*2), Z16
+	VFMADD231PS Z16, Z17, Z8
+	VFMADD231PS Z16, Z21, Z9
+	VMOVUPS     64(R10)(R11*4), Z16
+	VFMADD231PS Z16, Z17, Z10
+	VFMADD231PS Z16, Z21, Z11
+	VMOVUPS     64(R12)(R11*4), Z16
+	VFMADD231PS Z16, Z17, Z12
+	VFMADD231PS Z16, Z21, Z13
+	VMOVUPS     64(R10)(R13*2), Z16
+	VFMADD231PS Z16, Z17, Z14
+	VFMADD231PS Z16, Z21, Z15
+	VMOVUPS     128(R10), Z16
+	VFMADD231PS Z16, Z18, Z2
+	VFMADD231PS Z16, Z22, Z3
+	VMOVUPS     128(R10)(R11*1), Z16
+	VFMADD231PS Z16, Z18, Z4
+	VFMADD231PS Z16, Z22, Z5
+	VMOVUPS     128(R10)(R11*2), Z16
+	VFMADD231PS Z16, Z18, Z6
+	VFMADD231PS Z16, Z22, Z7
+	VMOVUPS     128(R12)(R11*2), Z16
+	VFMADD231PS Z16, Z18, Z8
+	VFMADD231PS Z16, Z22, Z9
+	VMOVUPS     128(R10)(R11*4), Z16
+	VFMADD231PS Z16, Z18, Z10
+	VFMADD231PS Z16, Z22, Z11
+	VMOVUPS     128(R12)(R11*4), Z16
+	VFMADD231PS Z16, Z18, Z12
+	VFMADD231PS Z16, Z22, Z13
+	VMOVUPS     128(R10)(R13*2), Z16
+	VFMADD231PS Z16, Z18, Z14
+	VFMADD231PS Z16, Z22, Z15
+	VMOVUPS     192(R10), Z16
+	VFMADD231PS Z16, Z19, Z2
+	VFMADD231PS Z16, Z23, Z3
+	VMOVUPS     192(R10)(R11*1), Z16
+	VFMADD231PS Z16, Z19, Z4
+	VFMADD231PS Z16, Z23, Z5
+	VMOVUPS     192(R10)(R11*2), Z16
+	VFMADD231PS Z16, Z19, Z6
+	VFMADD231PS Z16, Z23, Z7
+	VMOVUPS     192(R12)(R11*2), Z16
+	VFMADD231PS Z16, Z19, Z8
+	VFMADD231PS Z16, Z23, Z9
+	VMOVUPS     192(R10)(R11*4), Z16
+	VFMADD231PS Z16, Z19, Z10
+	VFMADD231PS Z16, Z23, Z11
+	VMOVUPS     192(R12)(R11*4), Z16
+	VFMADD231PS Z16, Z19, Z12
+	VFMADD231PS Z16, Z23, Z13
+	VMOVUPS     192(R10)(R13*2), Z16
+	VFMADD231PS Z16, Z19, Z14
+	VFMADD231PS Z16, Z23, Z15
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVSXBW   (SI), Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVSXBW   (R9), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      Y0, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VMOVUPS     (R10), Z18
+	VFMADD231PS Z18, Z16, Z2
+	VFMADD231PS Z18, Z17, Z3
+	VMOVUPS     (R10)(R11*1), Z18
+	VFMADD231PS Z18, Z16, Z4
+	VFMADD231PS Z18, Z17, Z5
+	VMOVUPS     (R10)(R11*2), Z18
+	VFMADD231PS Z18, Z16, Z6
+	VFMADD231PS Z18, Z17, Z7
+	VMOVUPS     (R12)(R11*2), Z18
+	VFMADD231PS Z18, Z16, Z8
+	VFMADD231PS Z18, Z17, Z9
+	VMOVUPS     (R10)(R11*4), Z18
+	VFMADD231PS Z18, Z16, Z10
+	VFMADD231PS Z18, Z17, Z11
+	VMOVUPS     (R12)(R11*4), Z18
+	VFMADD231PS Z18, Z16, Z12
+	VFMADD231PS Z18, Z17, Z13
+	VMOVUPS     (R10)(R13*2), Z18
+	VFMADD231PS Z18, Z16, Z14
+	VFMADD231PS Z18, Z17, Z15
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVSXBW.Z (SI), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVUPS.Z   (R10), K1, Z17
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z17
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z17
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z17
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z14
+	VPMOVSXBW.Z (R9), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      Y0, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVUPS.Z   (R10), K1, Z17
+	VFMADD231PS Z17, Z16, Z3
+	VMOVUPS.Z   (R10)(R11*1), K1, Z17
+	VFMADD231PS Z17, Z16, Z5
+	VMOVUPS.Z   (R10)(R11*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z7
+	VMOVUPS.Z   (R12)(R11*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z9
+	VMOVUPS.Z   (R10)(R11*4), K1, Z17
+	VFMADD231PS Z17, Z16, Z11
+	VMOVUPS.Z   (R12)(R11*4), K1, Z17
+	VFMADD231PS Z17, Z16, Z13
+	VMOVUPS.Z   (R10)(R13*2), K1, Z17
+	VFMADD231PS Z17, Z16, Z15
+
+reduce:
+	VUNPCKLPS     Z3, Z2, Z16
+	VUNPCKHPS     Z3, Z2, Z2
+	VADDPS        Z16, Z2, Z16
+	VUNPCKLPS     Z5, Z4, Z2
+	VUNPCKHPS     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z7, Z6, Z3
+	VUNPCKHPS     Z7, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z9, Z8, Z4
+	VUNPCKHPS     Z9, Z8, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z11, Z10, Z5
+	VUNPCKHPS     Z11, Z10, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z13, Z12, Z6
+	VUNPCKHPS     Z13, Z12, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPS     Z15, Z14, Z7
+	VUNPCKHPS     Z15, Z14, Z8
+	VADDPS        Z7, Z8, Z7
+	VUNPCKLPD     Z2, Z16, Z8
+	VUNPCKHPD     Z2, Z16, Z2
+	VADDPS        Z8, Z2, Z8
+	VUNPCKLPD     Z4, Z3, Z2
+	VUNPCKHPD     Z4, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z5, Z3
+	VUNPCKHPD     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z7, Z7, Z4
+	VUNPCKHPD     Z7, Z7, Z5
+	VADDPS        Z4, Z5, Z4
+	VSHUFF32X4    $0x44, Z2, Z8, Z5
+	VSHUFF32X4    $0xee, Z2, Z8, Z2
+	VADDPS        Z5, Z2, Z5
+	VSHUFF32X4    $0x44, Z4, Z3, Z2
+	VSHUFF32X4    $0xee, Z4, Z3, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x88, Z2, Z5, Z3
+	VSHUFF32X4    $0xdd, Z2, Z5, Z2
+	VADDPS        Z3, Z2, Z3
+	MOVL          $0x43800000, SI
+	VMOVD         SI, X2
+	VPBROADCASTD  X2, Z2
+	VMULPS        Z2, Z3, Z3
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z3, X2
+	VMOVLPS       X2, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z3, X2
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z3, X2
+	VMOVSS        X2, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead124done
+
+ahead124:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead124same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead124row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead124done
+
+ahead124row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead124same:
+	DECQ AX
+	JNZ  ahead124
+
+ahead124done:
 	VZEROUPPER
 	RET
 
@@ -5776,32 +12064,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead61done
+	JZ    ahead125done
 
-ahead61:
+ahead125:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead61same
+	JNZ        ahead125same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead61row
+	JLT        ahead125row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead61done
+	JMP        ahead125done
 
-ahead61row:
+ahead125row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead61same:
+ahead125same:
 	DECQ SI
-	JNZ  ahead61
+	JNZ  ahead125
 
-ahead61done:
+ahead125done:
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
@@ -5826,10 +12114,10 @@ ahead61done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset62
+	JEQ     offset126
 	MOVQ    (R10)(R11*8), AX
 
-offset62:
+offset126:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -5837,10 +12125,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset63
+	JEQ  offset127
 	MOVQ (R10)(R11*8), AX
 
-offset63:
+offset127:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -6178,32 +12466,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead64done
+	JZ    ahead128done
 
-ahead64:
+ahead128:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead64same
+	JNZ        ahead128same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead64row
+	JLT        ahead128row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead64done
+	JMP        ahead128done
 
-ahead64row:
+ahead128row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead64same:
+ahead128same:
 	DECQ AX
-	JNZ  ahead64
+	JNZ  ahead128
 
-ahead64done:
+ahead128done:
 	VZEROUPPER
 	RET
 
@@ -6247,32 +12535,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead65done
+	JZ    ahead129done
 
-ahead65:
+ahead129:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead65same
+	JNZ        ahead129same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead65row
+	JLT        ahead129row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead65done
+	JMP        ahead129done
 
-ahead65row:
+ahead129row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead65same:
+ahead129same:
 	DECQ SI
-	JNZ  ahead65
+	JNZ  ahead129
 
-ahead65done:
+ahead129done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
@@ -6283,10 +12571,10 @@ ahead65done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset66
+	JEQ     offset130
 	MOVQ    (R10)(R11*8), AX
 
-offset66:
+offset130:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -6294,10 +12582,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset67
+	JEQ  offset131
 	MOVQ (R10)(R11*8), AX
 
-offset67:
+offset131:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -6503,32 +12791,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead68done
+	JZ    ahead132done
 
-ahead68:
+ahead132:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead68same
+	JNZ        ahead132same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead68row
+	JLT        ahead132row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead68done
+	JMP        ahead132done
 
-ahead68row:
+ahead132row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead68same:
+ahead132same:
 	DECQ AX
-	JNZ  ahead68
+	JNZ  ahead132
 
-ahead68done:
+ahead132done:
 	VZEROUPPER
 	RET
 
@@ -6572,32 +12860,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead69done
+	JZ    ahead133done
 
-ahead69:
+ahead133:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead69same
+	JNZ        ahead133same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead69row
+	JLT        ahead133row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead69done
+	JMP        ahead133done
 
-ahead69row:
+ahead133row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead69same:
+ahead133same:
 	DECQ SI
-	JNZ  ahead69
+	JNZ  ahead133
 
-ahead69done:
+ahead133done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -6610,10 +12898,10 @@ ahead69done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset70
+	JEQ     offset134
 	MOVQ    (R10)(R11*8), AX
 
-offset70:
+offset134:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -6621,10 +12909,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset71
+	JEQ  offset135
 	MOVQ (R10)(R11*8), AX
 
-offset71:
+offset135:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -6878,32 +13166,468 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead72done
+	JZ    ahead136done
 
-ahead72:
+ahead136:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead72same
+	JNZ        ahead136same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead72row
+	JLT        ahead136row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead72done
+	JMP        ahead136done
 
-ahead72row:
+ahead136row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead72same:
+ahead136same:
 	DECQ AX
-	JNZ  ahead72
+	JNZ  ahead136
 
-ahead72done:
+ahead136done:
+	VZEROUPPER
+	RET
+
+// func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead137done
+
+ahead137:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead137same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead137row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead137done
+
+ahead137row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead137same:
+	DECQ SI
+	JNZ  ahead137
+
+ahead137done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset138
+	MOVQ    (R10)(R11*8), AX
+
+offset138:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset139
+	MOVQ (R10)(R11*8), AX
+
+offset139:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVZXBW   (SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   16(SI), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   32(SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   48(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   64(SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   80(SI), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   96(SI), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   112(SI), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   (R9), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   16(R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   32(R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   48(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   64(R9), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   80(R9), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVZXBW   96(R9), Y21
+	VPSLLW      $0x08, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVZXBW   112(R9), Y22
+	VPSLLW      $0x08, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z1
+	VFMADD231PS Z23, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z1
+	VFMADD231PS Z7, Z19, Z2
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z1
+	VFMADD231PS Z7, Z20, Z2
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z1
+	VFMADD231PS Z7, Z21, Z2
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z1
+	VFMADD231PS Z7, Z22, Z2
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   16(SI), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VPMOVZXBW   32(SI), Y9
+	VPSLLW      $0x08, Y9, Y9
+	VCVTPH2PS   Y9, Z9
+	VPMOVZXBW   48(SI), Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VPMOVZXBW   (R9), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   16(R9), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   32(R9), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   48(R9), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z1
+	VFMADD231PS Z15, Z11, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z12, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z13, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z14, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VPMOVZXBW   (R9), Y8
+	VPSLLW      $0x08, Y8, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*2), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VPMOVZXBW.Z (SI), K1, Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VPMOVZXBW.Z (R9), K1, Y7
+	VPSLLW      $0x08, Y7, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z7
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z1, Z7, Z3
+	VUNPCKHPD     Z1, Z7, Z1
+	VADDPS        Z3, Z1, Z3
+	VUNPCKLPD     Z2, Z2, Z1
+	VUNPCKHPD     Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z3, Z2
+	VSHUFF32X4    $0xee, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead140done
+
+ahead140:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead140same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead140row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead140done
+
+ahead140row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead140same:
+	DECQ AX
+	JNZ  ahead140
+
+ahead140done:
 	VZEROUPPER
 	RET
 
@@ -6947,32 +13671,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead73done
+	JZ    ahead141done
 
-ahead73:
+ahead141:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead73same
+	JNZ        ahead141same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead73row
+	JLT        ahead141row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead73done
+	JMP        ahead141done
 
-ahead73row:
+ahead141row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead73same:
+ahead141same:
 	DECQ SI
-	JNZ  ahead73
+	JNZ  ahead141
 
-ahead73done:
+ahead141done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -6989,10 +13713,10 @@ ahead73done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset74
+	JEQ     offset142
 	MOVQ    (R10)(R11*8), AX
 
-offset74:
+offset142:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -7000,10 +13724,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset75
+	JEQ  offset143
 	MOVQ (R10)(R11*8), AX
 
-offset75:
+offset143:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -7364,32 +14088,1227 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead76done
+	JZ    ahead144done
 
-ahead76:
+ahead144:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead76same
+	JNZ        ahead144same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead76row
+	JLT        ahead144row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead76done
+	JMP        ahead144done
 
-ahead76row:
+ahead144row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead76same:
+ahead144same:
 	DECQ AX
-	JNZ  ahead76
+	JNZ  ahead144
 
-ahead76done:
+ahead144done:
+	VZEROUPPER
+	RET
+
+// func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead145done
+
+ahead145:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead145same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead145row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead145done
+
+ahead145row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead145same:
+	DECQ SI
+	JNZ  ahead145
+
+ahead145done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset146
+	MOVQ    (R10)(R11*8), AX
+
+offset146:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset147
+	MOVQ (R10)(R11*8), AX
+
+offset147:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   16(SI), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VPMOVZXBW   32(SI), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   48(SI), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   (R9), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   16(R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   32(R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   48(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z1
+	VFMADD231PS Z19, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z1
+	VFMADD231PS Z11, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z1
+	VFMADD231PS Z11, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z1
+	VFMADD231PS Z11, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VPMOVZXBW   (R9), Y12
+	VPSLLW      $0x08, Y12, Y12
+	VCVTPH2PS   Y12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z1
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R10)(R11*4), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXBW.Z (SI), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VPMOVZXBW.Z (R9), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z11
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z11, Z1, Z11
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z1, Z11, Z5
+	VUNPCKHPD     Z1, Z11, Z1
+	VADDPS        Z5, Z1, Z5
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z4, Z4, Z2
+	VUNPCKHPD     Z4, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z5, Z3
+	VSHUFF32X4    $0xee, Z1, Z5, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead148done
+
+ahead148:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead148same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead148row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead148done
+
+ahead148row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead148same:
+	DECQ AX
+	JNZ  ahead148
+
+ahead148done:
+	VZEROUPPER
+	RET
+
+// func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead149done
+
+ahead149:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead149same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead149row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead149done
+
+ahead149row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead149same:
+	DECQ SI
+	JNZ  ahead149
+
+ahead149done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset150
+	MOVQ    (R10)(R11*8), AX
+
+offset150:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset151
+	MOVQ (R10)(R11*8), AX
+
+offset151:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   16(SI), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VPMOVZXBW   32(SI), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   48(SI), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   (R9), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   16(R9), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   32(R9), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   48(R9), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z13, Z1
+	VFMADD231PS Z21, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z13, Z3
+	VFMADD231PS Z21, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z5
+	VFMADD231PS Z21, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z7
+	VFMADD231PS Z21, Z17, Z8
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z9
+	VFMADD231PS Z21, Z17, Z10
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z11
+	VFMADD231PS Z21, Z17, Z12
+	VMOVUPS     64(R10), Z13
+	VFMADD231PS Z13, Z14, Z1
+	VFMADD231PS Z13, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z14, Z3
+	VFMADD231PS Z13, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z5
+	VFMADD231PS Z13, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z7
+	VFMADD231PS Z13, Z18, Z8
+	VMOVUPS     64(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z9
+	VFMADD231PS Z13, Z18, Z10
+	VMOVUPS     64(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z11
+	VFMADD231PS Z13, Z18, Z12
+	VMOVUPS     128(R10), Z13
+	VFMADD231PS Z13, Z15, Z1
+	VFMADD231PS Z13, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z15, Z3
+	VFMADD231PS Z13, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z5
+	VFMADD231PS Z13, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z7
+	VFMADD231PS Z13, Z19, Z8
+	VMOVUPS     128(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z9
+	VFMADD231PS Z13, Z19, Z10
+	VMOVUPS     128(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z11
+	VFMADD231PS Z13, Z19, Z12
+	VMOVUPS     192(R10), Z13
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z13, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z16, Z3
+	VFMADD231PS Z13, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z5
+	VFMADD231PS Z13, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z7
+	VFMADD231PS Z13, Z20, Z8
+	VMOVUPS     192(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z13, Z20, Z10
+	VMOVUPS     192(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z11
+	VFMADD231PS Z13, Z20, Z12
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VPMOVZXBW   (R9), Y14
+	VPSLLW      $0x08, Y14, Y14
+	VCVTPH2PS   Y14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z13, Z1
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z13, Z3
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z5
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS     (R12)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z7
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS     (R10)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z9
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS     (R12)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z11
+	VFMADD231PS Z15, Z14, Z12
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVZXBW.Z (SI), K1, Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z11
+	VPMOVZXBW.Z (R9), K1, Y13
+	VPSLLW      $0x08, Y13, Y13
+	VCVTPH2PS   Y13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z13
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z13, Z1, Z13
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z1, Z13, Z6
+	VUNPCKHPD     Z1, Z13, Z1
+	VADDPS        Z6, Z1, Z6
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z6, Z3
+	VSHUFF32X4    $0xee, Z1, Z6, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead152done
+
+ahead152:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead152same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead152row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead152done
+
+ahead152row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead152same:
+	DECQ AX
+	JNZ  ahead152
+
+ahead152done:
+	VZEROUPPER
+	RET
+
+// func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead153done
+
+ahead153:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead153same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead153row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead153done
+
+ahead153row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead153same:
+	DECQ SI
+	JNZ  ahead153
+
+ahead153done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset154
+	MOVQ    (R10)(R11*8), AX
+
+offset154:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset155
+	MOVQ (R10)(R11*8), AX
+
+offset155:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVZXBW   (SI), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   16(SI), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VPMOVZXBW   32(SI), Y17
+	VPSLLW      $0x08, Y17, Y17
+	VCVTPH2PS   Y17, Z17
+	VPMOVZXBW   48(SI), Y18
+	VPSLLW      $0x08, Y18, Y18
+	VCVTPH2PS   Y18, Z18
+	VPMOVZXBW   (R9), Y19
+	VPSLLW      $0x08, Y19, Y19
+	VCVTPH2PS   Y19, Z19
+	VPMOVZXBW   16(R9), Y20
+	VPSLLW      $0x08, Y20, Y20
+	VCVTPH2PS   Y20, Z20
+	VPMOVZXBW   32(R9), Y21
+	VPSLLW      $0x08, Y21, Y21
+	VCVTPH2PS   Y21, Z21
+	VPMOVZXBW   48(R9), Y22
+	VPSLLW      $0x08, Y22, Y22
+	VCVTPH2PS   Y22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z15, Z1
+	VFMADD231PS Z23, Z19, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z15, Z3
+	VFMADD231PS Z23, Z19, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z5
+	VFMADD231PS Z23, Z19, Z6
+	VMOVUPS     (R12)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z7
+	VFMADD231PS Z23, Z19, Z8
+	VMOVUPS     (R10)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z9
+	VFMADD231PS Z23, Z19, Z10
+	VMOVUPS     (R12)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z11
+	VFMADD231PS Z23, Z19, Z12
+	VMOVUPS     (R10)(R13*2), Z23
+	VFMADD231PS Z23, Z15, Z13
+	VFMADD231PS Z23, Z19, Z14
+	VMOVUPS     64(R10), Z15
+	VFMADD231PS Z15, Z16, Z1
+	VFMADD231PS Z15, Z20, Z2
+	VMOVUPS     64(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z16, Z3
+	VFMADD231PS Z15, Z20, Z4
+	VMOVUPS     64(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z5
+	VFMADD231PS Z15, Z20, Z6
+	VMOVUPS     64(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z7
+	VFMADD231PS Z15, Z20, Z8
+	VMOVUPS     64(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z9
+	VFMADD231PS Z15, Z20, Z10
+	VMOVUPS     64(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z11
+	VFMADD231PS Z15, Z20, Z12
+	VMOVUPS     64(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z16, Z13
+	VFMADD231PS Z15, Z20, Z14
+	VMOVUPS     128(R10), Z15
+	VFMADD231PS Z15, Z17, Z1
+	VFMADD231PS Z15, Z21, Z2
+	VMOVUPS     128(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z17, Z3
+	VFMADD231PS Z15, Z21, Z4
+	VMOVUPS     128(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z5
+	VFMADD231PS Z15, Z21, Z6
+	VMOVUPS     128(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z7
+	VFMADD231PS Z15, Z21, Z8
+	VMOVUPS     128(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z9
+	VFMADD231PS Z15, Z21, Z10
+	VMOVUPS     128(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z11
+	VFMADD231PS Z15, Z21, Z12
+	VMOVUPS     128(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z17, Z13
+	VFMADD231PS Z15, Z21, Z14
+	VMOVUPS     192(R10), Z15
+	VFMADD231PS Z15, Z18, Z1
+	VFMADD231PS Z15, Z22, Z2
+	VMOVUPS     192(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z18, Z3
+	VFMADD231PS Z15, Z22, Z4
+	VMOVUPS     192(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z5
+	VFMADD231PS Z15, Z22, Z6
+	VMOVUPS     192(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z7
+	VFMADD231PS Z15, Z22, Z8
+	VMOVUPS     192(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z9
+	VFMADD231PS Z15, Z22, Z10
+	VMOVUPS     192(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z11
+	VFMADD231PS Z15, Z22, Z12
+	VMOVUPS     192(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z18, Z13
+	VFMADD231PS Z15, Z22, Z14
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVZXBW   (SI), Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VPMOVZXBW   (R9), Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z15, Z1
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z15, Z3
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z5
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z7
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS     (R10)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z9
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS     (R12)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z11
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS     (R10)(R13*2), Z17
+	VFMADD231PS Z17, Z15, Z13
+	VFMADD231PS Z17, Z16, Z14
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVZXBW.Z (SI), K1, Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z13
+	VPMOVZXBW.Z (R9), K1, Y15
+	VPSLLW      $0x08, Y15, Y15
+	VCVTPH2PS   Y15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z15
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z15, Z1, Z15
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z1, Z15, Z7
+	VUNPCKHPD     Z1, Z15, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z6, Z3
+	VUNPCKHPD     Z6, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z7, Z4
+	VSHUFF32X4    $0xee, Z1, Z7, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead156done
+
+ahead156:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead156same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead156row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead156done
+
+ahead156row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead156same:
+	DECQ AX
+	JNZ  ahead156
+
+ahead156done:
 	VZEROUPPER
 	RET
 
@@ -7433,32 +15352,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead77done
+	JZ    ahead157done
 
-ahead77:
+ahead157:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead77same
+	JNZ        ahead157same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead77row
+	JLT        ahead157row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead77done
+	JMP        ahead157done
 
-ahead77row:
+ahead157row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead77same:
+ahead157same:
 	DECQ SI
-	JNZ  ahead77
+	JNZ  ahead157
 
-ahead77done:
+ahead157done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -7483,10 +15402,10 @@ ahead77done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset78
+	JEQ     offset158
 	MOVQ    (R10)(R11*8), AX
 
-offset78:
+offset158:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -7494,10 +15413,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset79
+	JEQ  offset159
 	MOVQ (R10)(R11*8), AX
 
-offset79:
+offset159:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -7819,32 +15738,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead80done
+	JZ    ahead160done
 
-ahead80:
+ahead160:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead80same
+	JNZ        ahead160same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead80row
+	JLT        ahead160row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead80done
+	JMP        ahead160done
 
-ahead80row:
+ahead160row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead80same:
+ahead160same:
 	DECQ AX
-	JNZ  ahead80
+	JNZ  ahead160
 
-ahead80done:
+ahead160done:
 	VZEROUPPER
 	RET
 
@@ -7888,32 +15807,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead81done
+	JZ    ahead161done
 
-ahead81:
+ahead161:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead81same
+	JNZ        ahead161same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead81row
+	JLT        ahead161row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead81done
+	JMP        ahead161done
 
-ahead81row:
+ahead161row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead81same:
+ahead161same:
 	DECQ SI
-	JNZ  ahead81
+	JNZ  ahead161
 
-ahead81done:
+ahead161done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
@@ -7924,10 +15843,10 @@ ahead81done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset82
+	JEQ     offset162
 	MOVQ    (R10)(R11*8), AX
 
-offset82:
+offset162:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -7935,10 +15854,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset83
+	JEQ  offset163
 	MOVQ (R10)(R11*8), AX
 
-offset83:
+offset163:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -8116,32 +16035,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead84done
+	JZ    ahead164done
 
-ahead84:
+ahead164:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead84same
+	JNZ        ahead164same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead84row
+	JLT        ahead164row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead84done
+	JMP        ahead164done
 
-ahead84row:
+ahead164row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead84same:
+ahead164same:
 	DECQ AX
-	JNZ  ahead84
+	JNZ  ahead164
 
-ahead84done:
+ahead164done:
 	VZEROUPPER
 	RET
 
@@ -8185,32 +16104,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead85done
+	JZ    ahead165done
 
-ahead85:
+ahead165:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead85same
+	JNZ        ahead165same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead85row
+	JLT        ahead165row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead85done
+	JMP        ahead165done
 
-ahead85row:
+ahead165row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead85same:
+ahead165same:
 	DECQ SI
-	JNZ  ahead85
+	JNZ  ahead165
 
-ahead85done:
+ahead165done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -8223,10 +16142,10 @@ ahead85done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset86
+	JEQ     offset166
 	MOVQ    (R10)(R11*8), AX
 
-offset86:
+offset166:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -8234,10 +16153,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset87
+	JEQ  offset167
 	MOVQ (R10)(R11*8), AX
 
-offset87:
+offset167:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -8463,32 +16382,440 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead88done
+	JZ    ahead168done
 
-ahead88:
+ahead168:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead88same
+	JNZ        ahead168same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead88row
+	JLT        ahead168row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead88done
+	JMP        ahead168done
 
-ahead88row:
+ahead168row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead88same:
+ahead168same:
 	DECQ AX
-	JNZ  ahead88
+	JNZ  ahead168
 
-ahead88done:
+ahead168done:
+	VZEROUPPER
+	RET
+
+// func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead169done
+
+ahead169:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead169same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead169row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead169done
+
+ahead169row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead169same:
+	DECQ SI
+	JNZ  ahead169
+
+ahead169done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset170
+	MOVQ    (R10)(R11*8), AX
+
+offset170:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset171
+	MOVQ (R10)(R11*8), AX
+
+offset171:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ        R13, $+128
+	JLT         width8done
+	VPMOVSXBD   (SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   16(SI), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   32(SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   48(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   64(SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   80(SI), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   96(SI), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   112(SI), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   (R9), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   16(R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   32(R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   48(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   64(R9), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   80(R9), Z20
+	VCVTDQ2PS   Z20, Z20
+	VPMOVSXBD   96(R9), Z21
+	VCVTDQ2PS   Z21, Z21
+	VPMOVSXBD   112(R9), Z22
+	VCVTDQ2PS   Z22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z7, Z1
+	VFMADD231PS Z23, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z7, Z3
+	VFMADD231PS Z23, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z7, Z5
+	VFMADD231PS Z23, Z15, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z16, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z17, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z18, Z6
+	VMOVUPS     256(R10), Z7
+	VFMADD231PS Z7, Z11, Z1
+	VFMADD231PS Z7, Z19, Z2
+	VMOVUPS     256(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z11, Z3
+	VFMADD231PS Z7, Z19, Z4
+	VMOVUPS     256(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z11, Z5
+	VFMADD231PS Z7, Z19, Z6
+	VMOVUPS     320(R10), Z7
+	VFMADD231PS Z7, Z12, Z1
+	VFMADD231PS Z7, Z20, Z2
+	VMOVUPS     320(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z12, Z3
+	VFMADD231PS Z7, Z20, Z4
+	VMOVUPS     320(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z12, Z5
+	VFMADD231PS Z7, Z20, Z6
+	VMOVUPS     384(R10), Z7
+	VFMADD231PS Z7, Z13, Z1
+	VFMADD231PS Z7, Z21, Z2
+	VMOVUPS     384(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z13, Z3
+	VFMADD231PS Z7, Z21, Z4
+	VMOVUPS     384(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z13, Z5
+	VFMADD231PS Z7, Z21, Z6
+	VMOVUPS     448(R10), Z7
+	VFMADD231PS Z7, Z14, Z1
+	VFMADD231PS Z7, Z22, Z2
+	VMOVUPS     448(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z14, Z3
+	VFMADD231PS Z7, Z22, Z4
+	VMOVUPS     448(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z14, Z5
+	VFMADD231PS Z7, Z22, Z6
+	ADDQ        $+512, R10
+	ADDQ        $+512, R12
+	ADDQ        $+128, SI
+	ADDQ        $+128, R9
+	SUBQ        $+128, R13
+	JMP         width8
+
+width8done:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   16(SI), Z8
+	VCVTDQ2PS   Z8, Z8
+	VPMOVSXBD   32(SI), Z9
+	VCVTDQ2PS   Z9, Z9
+	VPMOVSXBD   48(SI), Z10
+	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   (R9), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   16(R9), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   32(R9), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   48(R9), Z14
+	VCVTDQ2PS   Z14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z7, Z1
+	VFMADD231PS Z15, Z11, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z7, Z3
+	VFMADD231PS Z15, Z11, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z7, Z5
+	VFMADD231PS Z15, Z11, Z6
+	VMOVUPS     64(R10), Z7
+	VFMADD231PS Z7, Z8, Z1
+	VFMADD231PS Z7, Z12, Z2
+	VMOVUPS     64(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z8, Z3
+	VFMADD231PS Z7, Z12, Z4
+	VMOVUPS     64(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z8, Z5
+	VFMADD231PS Z7, Z12, Z6
+	VMOVUPS     128(R10), Z7
+	VFMADD231PS Z7, Z9, Z1
+	VFMADD231PS Z7, Z13, Z2
+	VMOVUPS     128(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z9, Z3
+	VFMADD231PS Z7, Z13, Z4
+	VMOVUPS     128(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z9, Z5
+	VFMADD231PS Z7, Z13, Z6
+	VMOVUPS     192(R10), Z7
+	VFMADD231PS Z7, Z10, Z1
+	VFMADD231PS Z7, Z14, Z2
+	VMOVUPS     192(R10)(R11*1), Z7
+	VFMADD231PS Z7, Z10, Z3
+	VFMADD231PS Z7, Z14, Z4
+	VMOVUPS     192(R10)(R11*2), Z7
+	VFMADD231PS Z7, Z10, Z5
+	VFMADD231PS Z7, Z14, Z6
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z7
+	VCVTDQ2PS   Z7, Z7
+	VPMOVSXBD   (R9), Z8
+	VCVTDQ2PS   Z8, Z8
+	VMOVUPS     (R10), Z9
+	VFMADD231PS Z9, Z7, Z1
+	VFMADD231PS Z9, Z8, Z2
+	VMOVUPS     (R10)(R11*1), Z9
+	VFMADD231PS Z9, Z7, Z3
+	VFMADD231PS Z9, Z8, Z4
+	VMOVUPS     (R10)(R11*2), Z9
+	VFMADD231PS Z9, Z7, Z5
+	VFMADD231PS Z9, Z8, Z6
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R14
+	BZHIL       R13, R14, R12
+	KMOVW       R12, K1
+	LEAQ        1(R13), R12
+	SHRQ        $0x01, R12
+	BZHIL       R12, R14, R12
+	KMOVW       R12, K2
+	VPMOVSXBD.Z (SI), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z5
+	VPMOVSXBD.Z (R9), K1, Z7
+	VCVTDQ2PS   Z7, Z7
+	VMOVUPS.Z   (R10), K1, Z8
+	VFMADD231PS Z8, Z7, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z8
+	VFMADD231PS Z8, Z7, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z8
+	VFMADD231PS Z8, Z7, Z6
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z7
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z1, Z7, Z3
+	VUNPCKHPD     Z1, Z7, Z1
+	VADDPS        Z3, Z1, Z3
+	VUNPCKLPD     Z2, Z2, Z1
+	VUNPCKHPD     Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x44, Z1, Z3, Z2
+	VSHUFF32X4    $0xee, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	VSHUFF32X4    $0x88, Z2, Z2, Z1
+	VSHUFF32X4    $0xdd, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z1, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead172done
+
+ahead172:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead172same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead172row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead172done
+
+ahead172row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead172same:
+	DECQ AX
+	JNZ  ahead172
+
+ahead172done:
 	VZEROUPPER
 	RET
 
@@ -8532,32 +16859,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead89done
+	JZ    ahead173done
 
-ahead89:
+ahead173:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead89same
+	JNZ        ahead173same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead89row
+	JLT        ahead173row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead89done
+	JMP        ahead173done
 
-ahead89row:
+ahead173row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead89same:
+ahead173same:
 	DECQ SI
-	JNZ  ahead89
+	JNZ  ahead173
 
-ahead89done:
+ahead173done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -8574,10 +16901,10 @@ ahead89done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset90
+	JEQ     offset174
 	MOVQ    (R10)(R11*8), AX
 
-offset90:
+offset174:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -8585,10 +16912,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset91
+	JEQ  offset175
 	MOVQ (R10)(R11*8), AX
 
-offset91:
+offset175:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -8921,32 +17248,1191 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead92done
+	JZ    ahead176done
 
-ahead92:
+ahead176:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead92same
+	JNZ        ahead176same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead92row
+	JLT        ahead176row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead92done
+	JMP        ahead176done
 
-ahead92row:
+ahead176row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead92same:
+ahead176same:
 	DECQ AX
-	JNZ  ahead92
+	JNZ  ahead176
 
-ahead92done:
+ahead176done:
+	VZEROUPPER
+	RET
+
+// func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead177done
+
+ahead177:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead177same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead177row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead177done
+
+ahead177row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead177same:
+	DECQ SI
+	JNZ  ahead177
+
+ahead177done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset178
+	MOVQ    (R10)(R11*8), AX
+
+offset178:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset179
+	MOVQ (R10)(R11*8), AX
+
+offset179:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   16(SI), Z12
+	VCVTDQ2PS   Z12, Z12
+	VPMOVSXBD   32(SI), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   48(SI), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   (R9), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   16(R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   32(R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   48(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VMOVUPS     (R10), Z19
+	VFMADD231PS Z19, Z11, Z1
+	VFMADD231PS Z19, Z15, Z2
+	VMOVUPS     (R10)(R11*1), Z19
+	VFMADD231PS Z19, Z11, Z3
+	VFMADD231PS Z19, Z15, Z4
+	VMOVUPS     (R10)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z5
+	VFMADD231PS Z19, Z15, Z6
+	VMOVUPS     (R12)(R11*2), Z19
+	VFMADD231PS Z19, Z11, Z7
+	VFMADD231PS Z19, Z15, Z8
+	VMOVUPS     (R10)(R11*4), Z19
+	VFMADD231PS Z19, Z11, Z9
+	VFMADD231PS Z19, Z15, Z10
+	VMOVUPS     64(R10), Z11
+	VFMADD231PS Z11, Z12, Z1
+	VFMADD231PS Z11, Z16, Z2
+	VMOVUPS     64(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z12, Z3
+	VFMADD231PS Z11, Z16, Z4
+	VMOVUPS     64(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z5
+	VFMADD231PS Z11, Z16, Z6
+	VMOVUPS     64(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z12, Z7
+	VFMADD231PS Z11, Z16, Z8
+	VMOVUPS     64(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z12, Z9
+	VFMADD231PS Z11, Z16, Z10
+	VMOVUPS     128(R10), Z11
+	VFMADD231PS Z11, Z13, Z1
+	VFMADD231PS Z11, Z17, Z2
+	VMOVUPS     128(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z13, Z3
+	VFMADD231PS Z11, Z17, Z4
+	VMOVUPS     128(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z5
+	VFMADD231PS Z11, Z17, Z6
+	VMOVUPS     128(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z13, Z7
+	VFMADD231PS Z11, Z17, Z8
+	VMOVUPS     128(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z13, Z9
+	VFMADD231PS Z11, Z17, Z10
+	VMOVUPS     192(R10), Z11
+	VFMADD231PS Z11, Z14, Z1
+	VFMADD231PS Z11, Z18, Z2
+	VMOVUPS     192(R10)(R11*1), Z11
+	VFMADD231PS Z11, Z14, Z3
+	VFMADD231PS Z11, Z18, Z4
+	VMOVUPS     192(R10)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z5
+	VFMADD231PS Z11, Z18, Z6
+	VMOVUPS     192(R12)(R11*2), Z11
+	VFMADD231PS Z11, Z14, Z7
+	VFMADD231PS Z11, Z18, Z8
+	VMOVUPS     192(R10)(R11*4), Z11
+	VFMADD231PS Z11, Z14, Z9
+	VFMADD231PS Z11, Z18, Z10
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z11
+	VCVTDQ2PS   Z11, Z11
+	VPMOVSXBD   (R9), Z12
+	VCVTDQ2PS   Z12, Z12
+	VMOVUPS     (R10), Z13
+	VFMADD231PS Z13, Z11, Z1
+	VFMADD231PS Z13, Z12, Z2
+	VMOVUPS     (R10)(R11*1), Z13
+	VFMADD231PS Z13, Z11, Z3
+	VFMADD231PS Z13, Z12, Z4
+	VMOVUPS     (R10)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z5
+	VFMADD231PS Z13, Z12, Z6
+	VMOVUPS     (R12)(R11*2), Z13
+	VFMADD231PS Z13, Z11, Z7
+	VFMADD231PS Z13, Z12, Z8
+	VMOVUPS     (R10)(R11*4), Z13
+	VFMADD231PS Z13, Z11, Z9
+	VFMADD231PS Z13, Z12, Z10
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBD.Z (SI), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z9
+	VPMOVSXBD.Z (R9), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVUPS.Z   (R10), K1, Z12
+	VFMADD231PS Z12, Z11, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z12
+	VFMADD231PS Z12, Z11, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z12
+	VFMADD231PS Z12, Z11, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z12
+	VFMADD231PS Z12, Z11, Z10
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z11
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z11, Z1, Z11
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z1, Z11, Z5
+	VUNPCKHPD     Z1, Z11, Z1
+	VADDPS        Z5, Z1, Z5
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z4, Z4, Z2
+	VUNPCKHPD     Z4, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z5, Z3
+	VSHUFF32X4    $0xee, Z1, Z5, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead180done
+
+ahead180:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead180same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead180row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead180done
+
+ahead180row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead180same:
+	DECQ AX
+	JNZ  ahead180
+
+ahead180done:
+	VZEROUPPER
+	RET
+
+// func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead181done
+
+ahead181:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead181same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead181row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead181done
+
+ahead181row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead181same:
+	DECQ SI
+	JNZ  ahead181
+
+ahead181done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset182
+	MOVQ    (R10)(R11*8), AX
+
+offset182:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset183
+	MOVQ (R10)(R11*8), AX
+
+offset183:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ        R13, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   16(SI), Z14
+	VCVTDQ2PS   Z14, Z14
+	VPMOVSXBD   32(SI), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   48(SI), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   (R9), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   16(R9), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   32(R9), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   48(R9), Z20
+	VCVTDQ2PS   Z20, Z20
+	VMOVUPS     (R10), Z21
+	VFMADD231PS Z21, Z13, Z1
+	VFMADD231PS Z21, Z17, Z2
+	VMOVUPS     (R10)(R11*1), Z21
+	VFMADD231PS Z21, Z13, Z3
+	VFMADD231PS Z21, Z17, Z4
+	VMOVUPS     (R10)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z5
+	VFMADD231PS Z21, Z17, Z6
+	VMOVUPS     (R12)(R11*2), Z21
+	VFMADD231PS Z21, Z13, Z7
+	VFMADD231PS Z21, Z17, Z8
+	VMOVUPS     (R10)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z9
+	VFMADD231PS Z21, Z17, Z10
+	VMOVUPS     (R12)(R11*4), Z21
+	VFMADD231PS Z21, Z13, Z11
+	VFMADD231PS Z21, Z17, Z12
+	VMOVUPS     64(R10), Z13
+	VFMADD231PS Z13, Z14, Z1
+	VFMADD231PS Z13, Z18, Z2
+	VMOVUPS     64(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z14, Z3
+	VFMADD231PS Z13, Z18, Z4
+	VMOVUPS     64(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z5
+	VFMADD231PS Z13, Z18, Z6
+	VMOVUPS     64(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z14, Z7
+	VFMADD231PS Z13, Z18, Z8
+	VMOVUPS     64(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z9
+	VFMADD231PS Z13, Z18, Z10
+	VMOVUPS     64(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z14, Z11
+	VFMADD231PS Z13, Z18, Z12
+	VMOVUPS     128(R10), Z13
+	VFMADD231PS Z13, Z15, Z1
+	VFMADD231PS Z13, Z19, Z2
+	VMOVUPS     128(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z15, Z3
+	VFMADD231PS Z13, Z19, Z4
+	VMOVUPS     128(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z5
+	VFMADD231PS Z13, Z19, Z6
+	VMOVUPS     128(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z15, Z7
+	VFMADD231PS Z13, Z19, Z8
+	VMOVUPS     128(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z9
+	VFMADD231PS Z13, Z19, Z10
+	VMOVUPS     128(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z15, Z11
+	VFMADD231PS Z13, Z19, Z12
+	VMOVUPS     192(R10), Z13
+	VFMADD231PS Z13, Z16, Z1
+	VFMADD231PS Z13, Z20, Z2
+	VMOVUPS     192(R10)(R11*1), Z13
+	VFMADD231PS Z13, Z16, Z3
+	VFMADD231PS Z13, Z20, Z4
+	VMOVUPS     192(R10)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z5
+	VFMADD231PS Z13, Z20, Z6
+	VMOVUPS     192(R12)(R11*2), Z13
+	VFMADD231PS Z13, Z16, Z7
+	VFMADD231PS Z13, Z20, Z8
+	VMOVUPS     192(R10)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z9
+	VFMADD231PS Z13, Z20, Z10
+	VMOVUPS     192(R12)(R11*4), Z13
+	VFMADD231PS Z13, Z16, Z11
+	VFMADD231PS Z13, Z20, Z12
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R13
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R13, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z13
+	VCVTDQ2PS   Z13, Z13
+	VPMOVSXBD   (R9), Z14
+	VCVTDQ2PS   Z14, Z14
+	VMOVUPS     (R10), Z15
+	VFMADD231PS Z15, Z13, Z1
+	VFMADD231PS Z15, Z14, Z2
+	VMOVUPS     (R10)(R11*1), Z15
+	VFMADD231PS Z15, Z13, Z3
+	VFMADD231PS Z15, Z14, Z4
+	VMOVUPS     (R10)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z5
+	VFMADD231PS Z15, Z14, Z6
+	VMOVUPS     (R12)(R11*2), Z15
+	VFMADD231PS Z15, Z13, Z7
+	VFMADD231PS Z15, Z14, Z8
+	VMOVUPS     (R10)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z9
+	VFMADD231PS Z15, Z14, Z10
+	VMOVUPS     (R12)(R11*4), Z15
+	VFMADD231PS Z15, Z13, Z11
+	VFMADD231PS Z15, Z14, Z12
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width1
+
+width1done:
+	TESTQ       R13, R13
+	JZ          reduce
+	MOVL        $0xffffffff, R15
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K1
+	LEAQ        1(R13), R13
+	SHRQ        $0x01, R13
+	BZHIL       R13, R15, R14
+	KMOVW       R14, K2
+	VPMOVSXBD.Z (SI), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z11
+	VPMOVSXBD.Z (R9), K1, Z13
+	VCVTDQ2PS   Z13, Z13
+	VMOVUPS.Z   (R10), K1, Z14
+	VFMADD231PS Z14, Z13, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z14
+	VFMADD231PS Z14, Z13, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z14
+	VFMADD231PS Z14, Z13, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z14
+	VFMADD231PS Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z13
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z13, Z1, Z13
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPD     Z1, Z13, Z6
+	VUNPCKHPD     Z1, Z13, Z1
+	VADDPS        Z6, Z1, Z6
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VSHUFF32X4    $0x44, Z1, Z6, Z3
+	VSHUFF32X4    $0xee, Z1, Z6, Z1
+	VADDPS        Z3, Z1, Z3
+	VSHUFF32X4    $0x44, Z2, Z2, Z1
+	VSHUFF32X4    $0xee, Z2, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z3, Z2
+	VSHUFF32X4    $0xdd, Z1, Z3, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead184done
+
+ahead184:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead184same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead184row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead184done
+
+ahead184row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead184same:
+	DECQ AX
+	JNZ  ahead184
+
+ahead184done:
+	VZEROUPPER
+	RET
+
+// func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $16-88
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead185done
+
+ahead185:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead185same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead185row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead185done
+
+ahead185row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead185same:
+	DECQ SI
+	JNZ  ahead185
+
+ahead185done:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset186
+	MOVQ    (R10)(R11*8), AX
+
+offset186:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset187
+	MOVQ (R10)(R11*8), AX
+
+offset187:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ        R14, $+64
+	JLT         width4done
+	VPMOVSXBD   (SI), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   16(SI), Z16
+	VCVTDQ2PS   Z16, Z16
+	VPMOVSXBD   32(SI), Z17
+	VCVTDQ2PS   Z17, Z17
+	VPMOVSXBD   48(SI), Z18
+	VCVTDQ2PS   Z18, Z18
+	VPMOVSXBD   (R9), Z19
+	VCVTDQ2PS   Z19, Z19
+	VPMOVSXBD   16(R9), Z20
+	VCVTDQ2PS   Z20, Z20
+	VPMOVSXBD   32(R9), Z21
+	VCVTDQ2PS   Z21, Z21
+	VPMOVSXBD   48(R9), Z22
+	VCVTDQ2PS   Z22, Z22
+	VMOVUPS     (R10), Z23
+	VFMADD231PS Z23, Z15, Z1
+	VFMADD231PS Z23, Z19, Z2
+	VMOVUPS     (R10)(R11*1), Z23
+	VFMADD231PS Z23, Z15, Z3
+	VFMADD231PS Z23, Z19, Z4
+	VMOVUPS     (R10)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z5
+	VFMADD231PS Z23, Z19, Z6
+	VMOVUPS     (R12)(R11*2), Z23
+	VFMADD231PS Z23, Z15, Z7
+	VFMADD231PS Z23, Z19, Z8
+	VMOVUPS     (R10)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z9
+	VFMADD231PS Z23, Z19, Z10
+	VMOVUPS     (R12)(R11*4), Z23
+	VFMADD231PS Z23, Z15, Z11
+	VFMADD231PS Z23, Z19, Z12
+	VMOVUPS     (R10)(R13*2), Z23
+	VFMADD231PS Z23, Z15, Z13
+	VFMADD231PS Z23, Z19, Z14
+	VMOVUPS     64(R10), Z15
+	VFMADD231PS Z15, Z16, Z1
+	VFMADD231PS Z15, Z20, Z2
+	VMOVUPS     64(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z16, Z3
+	VFMADD231PS Z15, Z20, Z4
+	VMOVUPS     64(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z5
+	VFMADD231PS Z15, Z20, Z6
+	VMOVUPS     64(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z16, Z7
+	VFMADD231PS Z15, Z20, Z8
+	VMOVUPS     64(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z9
+	VFMADD231PS Z15, Z20, Z10
+	VMOVUPS     64(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z16, Z11
+	VFMADD231PS Z15, Z20, Z12
+	VMOVUPS     64(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z16, Z13
+	VFMADD231PS Z15, Z20, Z14
+	VMOVUPS     128(R10), Z15
+	VFMADD231PS Z15, Z17, Z1
+	VFMADD231PS Z15, Z21, Z2
+	VMOVUPS     128(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z17, Z3
+	VFMADD231PS Z15, Z21, Z4
+	VMOVUPS     128(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z5
+	VFMADD231PS Z15, Z21, Z6
+	VMOVUPS     128(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z17, Z7
+	VFMADD231PS Z15, Z21, Z8
+	VMOVUPS     128(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z9
+	VFMADD231PS Z15, Z21, Z10
+	VMOVUPS     128(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z17, Z11
+	VFMADD231PS Z15, Z21, Z12
+	VMOVUPS     128(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z17, Z13
+	VFMADD231PS Z15, Z21, Z14
+	VMOVUPS     192(R10), Z15
+	VFMADD231PS Z15, Z18, Z1
+	VFMADD231PS Z15, Z22, Z2
+	VMOVUPS     192(R10)(R11*1), Z15
+	VFMADD231PS Z15, Z18, Z3
+	VFMADD231PS Z15, Z22, Z4
+	VMOVUPS     192(R10)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z5
+	VFMADD231PS Z15, Z22, Z6
+	VMOVUPS     192(R12)(R11*2), Z15
+	VFMADD231PS Z15, Z18, Z7
+	VFMADD231PS Z15, Z22, Z8
+	VMOVUPS     192(R10)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z9
+	VFMADD231PS Z15, Z22, Z10
+	VMOVUPS     192(R12)(R11*4), Z15
+	VFMADD231PS Z15, Z18, Z11
+	VFMADD231PS Z15, Z22, Z12
+	VMOVUPS     192(R10)(R13*2), Z15
+	VFMADD231PS Z15, Z18, Z13
+	VFMADD231PS Z15, Z22, Z14
+	ADDQ        $+256, R10
+	ADDQ        $+256, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+64, R14
+	JMP         width4
+
+width4done:
+width1:
+	CMPQ        R14, $+16
+	JLT         width1done
+	VPMOVSXBD   (SI), Z15
+	VCVTDQ2PS   Z15, Z15
+	VPMOVSXBD   (R9), Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVUPS     (R10), Z17
+	VFMADD231PS Z17, Z15, Z1
+	VFMADD231PS Z17, Z16, Z2
+	VMOVUPS     (R10)(R11*1), Z17
+	VFMADD231PS Z17, Z15, Z3
+	VFMADD231PS Z17, Z16, Z4
+	VMOVUPS     (R10)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z5
+	VFMADD231PS Z17, Z16, Z6
+	VMOVUPS     (R12)(R11*2), Z17
+	VFMADD231PS Z17, Z15, Z7
+	VFMADD231PS Z17, Z16, Z8
+	VMOVUPS     (R10)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z9
+	VFMADD231PS Z17, Z16, Z10
+	VMOVUPS     (R12)(R11*4), Z17
+	VFMADD231PS Z17, Z15, Z11
+	VFMADD231PS Z17, Z16, Z12
+	VMOVUPS     (R10)(R13*2), Z17
+	VFMADD231PS Z17, Z15, Z13
+	VFMADD231PS Z17, Z16, Z14
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R14
+	JMP         width1
+
+width1done:
+	TESTQ       R14, R14
+	JZ          reduce
+	MOVL        $0xffffffff, BP
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K1
+	LEAQ        1(R14), R14
+	SHRQ        $0x01, R14
+	BZHIL       R14, BP, R15
+	KMOVW       R15, K2
+	VPMOVSXBD.Z (SI), K1, Z15
+	VCVTDQ2PS   Z15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z1
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z3
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z5
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z7
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z9
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z11
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z13
+	VPMOVSXBD.Z (R9), K1, Z15
+	VCVTDQ2PS   Z15, Z15
+	VMOVUPS.Z   (R10), K1, Z16
+	VFMADD231PS Z16, Z15, Z2
+	VMOVUPS.Z   (R10)(R11*1), K1, Z16
+	VFMADD231PS Z16, Z15, Z4
+	VMOVUPS.Z   (R10)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z6
+	VMOVUPS.Z   (R12)(R11*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z8
+	VMOVUPS.Z   (R10)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z10
+	VMOVUPS.Z   (R12)(R11*4), K1, Z16
+	VFMADD231PS Z16, Z15, Z12
+	VMOVUPS.Z   (R10)(R13*2), K1, Z16
+	VFMADD231PS Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z2, Z1, Z15
+	VUNPCKHPS     Z2, Z1, Z1
+	VADDPS        Z15, Z1, Z15
+	VUNPCKLPS     Z4, Z3, Z1
+	VUNPCKHPS     Z4, Z3, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPS     Z6, Z5, Z2
+	VUNPCKHPS     Z6, Z5, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPS     Z8, Z7, Z3
+	VUNPCKHPS     Z8, Z7, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z10, Z9, Z4
+	VUNPCKHPS     Z10, Z9, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z12, Z11, Z5
+	VUNPCKHPS     Z12, Z11, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z14, Z13, Z6
+	VUNPCKHPS     Z14, Z13, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z1, Z15, Z7
+	VUNPCKHPD     Z1, Z15, Z1
+	VADDPS        Z7, Z1, Z7
+	VUNPCKLPD     Z3, Z2, Z1
+	VUNPCKHPD     Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VUNPCKLPD     Z5, Z4, Z2
+	VUNPCKHPD     Z5, Z4, Z3
+	VADDPS        Z2, Z3, Z2
+	VUNPCKLPD     Z6, Z6, Z3
+	VUNPCKHPD     Z6, Z6, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z1, Z7, Z4
+	VSHUFF32X4    $0xee, Z1, Z7, Z1
+	VADDPS        Z4, Z1, Z4
+	VSHUFF32X4    $0x44, Z3, Z2, Z1
+	VSHUFF32X4    $0xee, Z3, Z2, Z2
+	VADDPS        Z1, Z2, Z1
+	VSHUFF32X4    $0x88, Z1, Z4, Z2
+	VSHUFF32X4    $0xdd, Z1, Z4, Z1
+	VADDPS        Z2, Z1, Z2
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X2, (R9)
+	VMOVHPS       X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVLPS       X1, (R9)
+	VMOVHPS       X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVLPS       X1, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X2, (R9)
+	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z2, X1
+	VMOVSS        X1, (R9)
+	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z2, X1
+	VMOVSS        X1, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead188done
+
+ahead188:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead188same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead188row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead188done
+
+ahead188row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead188same:
+	DECQ AX
+	JNZ  ahead188
+
+ahead188done:
 	VZEROUPPER
 	RET
 
@@ -8990,32 +18476,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead93done
+	JZ    ahead189done
 
-ahead93:
+ahead189:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead93same
+	JNZ        ahead189same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead93row
+	JLT        ahead189row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead93done
+	JMP        ahead189done
 
-ahead93row:
+ahead189row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead93same:
+ahead189same:
 	DECQ SI
-	JNZ  ahead93
+	JNZ  ahead189
 
-ahead93done:
+ahead189done:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -9040,10 +18526,10 @@ ahead93done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset94
+	JEQ     offset190
 	MOVQ    (R10)(R11*8), AX
 
-offset94:
+offset190:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -9051,10 +18537,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset95
+	JEQ  offset191
 	MOVQ (R10)(R11*8), AX
 
-offset95:
+offset191:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -9364,32 +18850,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead96done
+	JZ    ahead192done
 
-ahead96:
+ahead192:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead96same
+	JNZ        ahead192same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead96row
+	JLT        ahead192row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead96done
+	JMP        ahead192done
 
-ahead96row:
+ahead192row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead96same:
+ahead192same:
 	DECQ AX
-	JNZ  ahead96
+	JNZ  ahead192
 
-ahead96done:
+ahead192done:
 	VZEROUPPER
 	RET
 
@@ -9435,32 +18921,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead97done
+	JZ    ahead193done
 
-ahead97:
+ahead193:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead97same
+	JNZ        ahead193same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead97row
+	JLT        ahead193row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead97done
+	JMP        ahead193done
 
-ahead97row:
+ahead193row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead97same:
+ahead193same:
 	DECQ SI
-	JNZ  ahead97
+	JNZ  ahead193
 
-ahead97done:
+ahead193done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	MOVQ    off+40(FP), R10
@@ -9471,10 +18957,10 @@ ahead97done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset98
+	JEQ     offset194
 	MOVQ    (R10)(R11*8), AX
 
-offset98:
+offset194:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -9482,10 +18968,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset99
+	JEQ  offset195
 	MOVQ (R10)(R11*8), AX
 
-offset99:
+offset195:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -9693,32 +19179,32 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead100done
+	JZ    ahead196done
 
-ahead100:
+ahead196:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead100same
+	JNZ        ahead196same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead100row
+	JLT        ahead196row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead100done
+	JMP        ahead196done
 
-ahead100row:
+ahead196row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead100same:
+ahead196same:
 	DECQ AX
-	JNZ  ahead100
+	JNZ  ahead196
 
-ahead100done:
+ahead196done:
 	VZEROUPPER
 	RET
 
@@ -9800,32 +19286,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead101done
+	JZ    ahead197done
 
-ahead101:
+ahead197:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead101same
+	JNZ        ahead197same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead101row
+	JLT        ahead197row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead101done
+	JMP        ahead197done
 
-ahead101row:
+ahead197row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead101same:
+ahead197same:
 	DECQ SI
-	JNZ  ahead101
+	JNZ  ahead197
 
-ahead101done:
+ahead197done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -9838,10 +19324,10 @@ ahead101done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset102
+	JEQ     offset198
 	MOVQ    (R10)(R11*8), AX
 
-offset102:
+offset198:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -9849,10 +19335,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset103
+	JEQ  offset199
 	MOVQ (R10)(R11*8), AX
 
-offset103:
+offset199:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -10108,32 +19594,472 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead104done
+	JZ    ahead200done
 
-ahead104:
+ahead200:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead104same
+	JNZ        ahead200same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead104row
+	JLT        ahead200row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead104done
+	JMP        ahead200done
 
-ahead104row:
+ahead200row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead104same:
+ahead200same:
 	DECQ AX
-	JNZ  ahead104
+	JNZ  ahead200
 
-ahead104done:
+ahead200done:
+	VZEROUPPER
+	RET
+
+// func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
+TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $16-88
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead201done
+
+ahead201:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead201same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead201row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead201done
+
+ahead201row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead201same:
+	DECQ SI
+	JNZ  ahead201
+
+ahead201done:
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset202
+	MOVQ    (R10)(R11*8), AX
+
+offset202:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset203
+	MOVQ (R10)(R11*8), AX
+
+offset203:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	MOVQ dim+24(FP), R13
+
+width8:
+	CMPQ           R13, $+128
+	JLT            width8done
+	VPBROADCASTQ   (SI), Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS        Z1, Z9, Z9
+	VPBROADCASTQ   8(SI), Z10
+	VPMULTISHIFTQB Z10, Z0, Z10
+	VPERMPS        Z1, Z10, Z10
+	VPBROADCASTQ   16(SI), Z11
+	VPMULTISHIFTQB Z11, Z0, Z11
+	VPERMPS        Z1, Z11, Z11
+	VPBROADCASTQ   24(SI), Z12
+	VPMULTISHIFTQB Z12, Z0, Z12
+	VPERMPS        Z1, Z12, Z12
+	VPBROADCASTQ   32(SI), Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS        Z1, Z13, Z13
+	VPBROADCASTQ   40(SI), Z14
+	VPMULTISHIFTQB Z14, Z0, Z14
+	VPERMPS        Z1, Z14, Z14
+	VPBROADCASTQ   48(SI), Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS        Z1, Z15, Z15
+	VPBROADCASTQ   56(SI), Z16
+	VPMULTISHIFTQB Z16, Z0, Z16
+	VPERMPS        Z1, Z16, Z16
+	VPBROADCASTQ   (R9), Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS        Z1, Z17, Z17
+	VPBROADCASTQ   8(R9), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VPBROADCASTQ   16(R9), Z19
+	VPMULTISHIFTQB Z19, Z0, Z19
+	VPERMPS        Z1, Z19, Z19
+	VPBROADCASTQ   24(R9), Z20
+	VPMULTISHIFTQB Z20, Z0, Z20
+	VPERMPS        Z1, Z20, Z20
+	VPBROADCASTQ   32(R9), Z21
+	VPMULTISHIFTQB Z21, Z0, Z21
+	VPERMPS        Z1, Z21, Z21
+	VPBROADCASTQ   40(R9), Z22
+	VPMULTISHIFTQB Z22, Z0, Z22
+	VPERMPS        Z1, Z22, Z22
+	VPBROADCASTQ   48(R9), Z23
+	VPMULTISHIFTQB Z23, Z0, Z23
+	VPERMPS        Z1, Z23, Z23
+	VPBROADCASTQ   56(R9), Z24
+	VPMULTISHIFTQB Z24, Z0, Z24
+	VPERMPS        Z1, Z24, Z24
+	VMOVUPS        (R10), Z25
+	VFMADD231PS    Z25, Z9, Z3
+	VFMADD231PS    Z25, Z17, Z4
+	VMOVUPS        (R10)(R11*1), Z25
+	VFMADD231PS    Z25, Z9, Z5
+	VFMADD231PS    Z25, Z17, Z6
+	VMOVUPS        (R10)(R11*2), Z25
+	VFMADD231PS    Z25, Z9, Z7
+	VFMADD231PS    Z25, Z17, Z8
+	VMOVUPS        64(R10), Z9
+	VFMADD231PS    Z9, Z10, Z3
+	VFMADD231PS    Z9, Z18, Z4
+	VMOVUPS        64(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z10, Z5
+	VFMADD231PS    Z9, Z18, Z6
+	VMOVUPS        64(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z10, Z7
+	VFMADD231PS    Z9, Z18, Z8
+	VMOVUPS        128(R10), Z9
+	VFMADD231PS    Z9, Z11, Z3
+	VFMADD231PS    Z9, Z19, Z4
+	VMOVUPS        128(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z11, Z5
+	VFMADD231PS    Z9, Z19, Z6
+	VMOVUPS        128(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z11, Z7
+	VFMADD231PS    Z9, Z19, Z8
+	VMOVUPS        192(R10), Z9
+	VFMADD231PS    Z9, Z12, Z3
+	VFMADD231PS    Z9, Z20, Z4
+	VMOVUPS        192(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z12, Z5
+	VFMADD231PS    Z9, Z20, Z6
+	VMOVUPS        192(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z12, Z7
+	VFMADD231PS    Z9, Z20, Z8
+	VMOVUPS        256(R10), Z9
+	VFMADD231PS    Z9, Z13, Z3
+	VFMADD231PS    Z9, Z21, Z4
+	VMOVUPS        256(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z13, Z5
+	VFMADD231PS    Z9, Z21, Z6
+	VMOVUPS        256(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z13, Z7
+	VFMADD231PS    Z9, Z21, Z8
+	VMOVUPS        320(R10), Z9
+	VFMADD231PS    Z9, Z14, Z3
+	VFMADD231PS    Z9, Z22, Z4
+	VMOVUPS        320(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z14, Z5
+	VFMADD231PS    Z9, Z22, Z6
+	VMOVUPS        320(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z14, Z7
+	VFMADD231PS    Z9, Z22, Z8
+	VMOVUPS        384(R10), Z9
+	VFMADD231PS    Z9, Z15, Z3
+	VFMADD231PS    Z9, Z23, Z4
+	VMOVUPS        384(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z15, Z5
+	VFMADD231PS    Z9, Z23, Z6
+	VMOVUPS        384(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z15, Z7
+	VFMADD231PS    Z9, Z23, Z8
+	VMOVUPS        448(R10), Z9
+	VFMADD231PS    Z9, Z16, Z3
+	VFMADD231PS    Z9, Z24, Z4
+	VMOVUPS        448(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z16, Z5
+	VFMADD231PS    Z9, Z24, Z6
+	VMOVUPS        448(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z16, Z7
+	VFMADD231PS    Z9, Z24, Z8
+	ADDQ           $+512, R10
+	ADDQ           $+512, R12
+	ADDQ           $+64, SI
+	ADDQ           $+64, R9
+	SUBQ           $+128, R13
+	JMP            width8
+
+width8done:
+	CMPQ           R13, $+64
+	JLT            width4done
+	VPBROADCASTQ   (SI), Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS        Z1, Z9, Z9
+	VPBROADCASTQ   8(SI), Z10
+	VPMULTISHIFTQB Z10, Z0, Z10
+	VPERMPS        Z1, Z10, Z10
+	VPBROADCASTQ   16(SI), Z11
+	VPMULTISHIFTQB Z11, Z0, Z11
+	VPERMPS        Z1, Z11, Z11
+	VPBROADCASTQ   24(SI), Z12
+	VPMULTISHIFTQB Z12, Z0, Z12
+	VPERMPS        Z1, Z12, Z12
+	VPBROADCASTQ   (R9), Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS        Z1, Z13, Z13
+	VPBROADCASTQ   8(R9), Z14
+	VPMULTISHIFTQB Z14, Z0, Z14
+	VPERMPS        Z1, Z14, Z14
+	VPBROADCASTQ   16(R9), Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS        Z1, Z15, Z15
+	VPBROADCASTQ   24(R9), Z16
+	VPMULTISHIFTQB Z16, Z0, Z16
+	VPERMPS        Z1, Z16, Z16
+	VMOVUPS        (R10), Z17
+	VFMADD231PS    Z17, Z9, Z3
+	VFMADD231PS    Z17, Z13, Z4
+	VMOVUPS        (R10)(R11*1), Z17
+	VFMADD231PS    Z17, Z9, Z5
+	VFMADD231PS    Z17, Z13, Z6
+	VMOVUPS        (R10)(R11*2), Z17
+	VFMADD231PS    Z17, Z9, Z7
+	VFMADD231PS    Z17, Z13, Z8
+	VMOVUPS        64(R10), Z9
+	VFMADD231PS    Z9, Z10, Z3
+	VFMADD231PS    Z9, Z14, Z4
+	VMOVUPS        64(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z10, Z5
+	VFMADD231PS    Z9, Z14, Z6
+	VMOVUPS        64(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z10, Z7
+	VFMADD231PS    Z9, Z14, Z8
+	VMOVUPS        128(R10), Z9
+	VFMADD231PS    Z9, Z11, Z3
+	VFMADD231PS    Z9, Z15, Z4
+	VMOVUPS        128(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z11, Z5
+	VFMADD231PS    Z9, Z15, Z6
+	VMOVUPS        128(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z11, Z7
+	VFMADD231PS    Z9, Z15, Z8
+	VMOVUPS        192(R10), Z9
+	VFMADD231PS    Z9, Z12, Z3
+	VFMADD231PS    Z9, Z16, Z4
+	VMOVUPS        192(R10)(R11*1), Z9
+	VFMADD231PS    Z9, Z12, Z5
+	VFMADD231PS    Z9, Z16, Z6
+	VMOVUPS        192(R10)(R11*2), Z9
+	VFMADD231PS    Z9, Z12, Z7
+	VFMADD231PS    Z9, Z16, Z8
+	ADDQ           $+256, R10
+	ADDQ           $+256, R12
+	ADDQ           $+32, SI
+	ADDQ           $+32, R9
+	SUBQ           $+64, R13
+
+width4done:
+width1:
+	CMPQ           R13, $+16
+	JLT            width1done
+	VPBROADCASTQ   (SI), Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS        Z1, Z9, Z9
+	VPBROADCASTQ   (R9), Z10
+	VPMULTISHIFTQB Z10, Z0, Z10
+	VPERMPS        Z1, Z10, Z10
+	VMOVUPS        (R10), Z11
+	VFMADD231PS    Z11, Z9, Z3
+	VFMADD231PS    Z11, Z10, Z4
+	VMOVUPS        (R10)(R11*1), Z11
+	VFMADD231PS    Z11, Z9, Z5
+	VFMADD231PS    Z11, Z10, Z6
+	VMOVUPS        (R10)(R11*2), Z11
+	VFMADD231PS    Z11, Z9, Z7
+	VFMADD231PS    Z11, Z10, Z8
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	ADDQ           $+8, SI
+	ADDQ           $+8, R9
+	SUBQ           $+16, R13
+	JMP            width1
+
+width1done:
+	TESTQ          R13, R13
+	JZ             reduce
+	MOVL           $0xffffffff, R14
+	BZHIL          R13, R14, R12
+	KMOVW          R12, K1
+	LEAQ           1(R13), R12
+	SHRQ           $0x01, R12
+	BZHIL          R12, R14, R12
+	KMOVW          R12, K2
+	VMOVDQU8.Z     (SI), K2, X9
+	VPBROADCASTQ   X9, Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS.Z      Z1, Z9, K1, Z9
+	VMOVUPS.Z      (R10), K1, Z10
+	VFMADD231PS    Z10, Z9, Z3
+	VMOVUPS.Z      (R10)(R11*1), K1, Z10
+	VFMADD231PS    Z10, Z9, Z5
+	VMOVUPS.Z      (R10)(R11*2), K1, Z10
+	VFMADD231PS    Z10, Z9, Z7
+	VMOVDQU8.Z     (R9), K2, X9
+	VPBROADCASTQ   X9, Z9
+	VPMULTISHIFTQB Z9, Z0, Z9
+	VPERMPS.Z      Z1, Z9, K1, Z9
+	VMOVUPS.Z      (R10), K1, Z10
+	VFMADD231PS    Z10, Z9, Z4
+	VMOVUPS.Z      (R10)(R11*1), K1, Z10
+	VFMADD231PS    Z10, Z9, Z6
+	VMOVUPS.Z      (R10)(R11*2), K1, Z10
+	VFMADD231PS    Z10, Z9, Z8
+
+reduce:
+	VUNPCKLPS     Z4, Z3, Z9
+	VUNPCKHPS     Z4, Z3, Z3
+	VADDPS        Z9, Z3, Z9
+	VUNPCKLPS     Z6, Z5, Z3
+	VUNPCKHPS     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z8, Z7, Z4
+	VUNPCKHPS     Z8, Z7, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z3, Z9, Z5
+	VUNPCKHPD     Z3, Z9, Z3
+	VADDPS        Z5, Z3, Z5
+	VUNPCKLPD     Z4, Z4, Z3
+	VUNPCKHPD     Z4, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x44, Z3, Z5, Z4
+	VSHUFF32X4    $0xee, Z3, Z5, Z3
+	VADDPS        Z4, Z3, Z4
+	VSHUFF32X4    $0x88, Z4, Z4, Z3
+	VSHUFF32X4    $0xdd, Z4, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X3
+	VMOVLPS       X3, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z3, X3
+	VMOVSS        X3, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead204done
+
+ahead204:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead204same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead204row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead204done
+
+ahead204row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead204same:
+	DECQ AX
+	JNZ  ahead204
+
+ahead204done:
 	VZEROUPPER
 	RET
 
@@ -10179,32 +20105,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead105done
+	JZ    ahead205done
 
-ahead105:
+ahead205:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead105same
+	JNZ        ahead205same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead105row
+	JLT        ahead205row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead105done
+	JMP        ahead205done
 
-ahead105row:
+ahead205row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead105same:
+ahead205same:
 	DECQ SI
-	JNZ  ahead105
+	JNZ  ahead205
 
-ahead105done:
+ahead205done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -10221,10 +20147,10 @@ ahead105done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset106
+	JEQ     offset206
 	MOVQ    (R10)(R11*8), AX
 
-offset106:
+offset206:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -10232,10 +20158,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset107
+	JEQ  offset207
 	MOVQ (R10)(R11*8), AX
 
-offset107:
+offset207:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -10598,32 +20524,1239 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead108done
+	JZ    ahead208done
 
-ahead108:
+ahead208:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead108same
+	JNZ        ahead208same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead108row
+	JLT        ahead208row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead108done
+	JMP        ahead208done
 
-ahead108row:
+ahead208row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead108same:
+ahead208same:
 	DECQ AX
-	JNZ  ahead108
+	JNZ  ahead208
 
-ahead108done:
+ahead208done:
+	VZEROUPPER
+	RET
+
+// func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
+TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $16-88
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead209done
+
+ahead209:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead209same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead209row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead209done
+
+ahead209row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead209same:
+	DECQ SI
+	JNZ  ahead209
+
+ahead209done:
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset210
+	MOVQ    (R10)(R11*8), AX
+
+offset210:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset211
+	MOVQ (R10)(R11*8), AX
+
+offset211:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ           R13, $+64
+	JLT            width4done
+	VPBROADCASTQ   (SI), Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS        Z1, Z13, Z13
+	VPBROADCASTQ   8(SI), Z14
+	VPMULTISHIFTQB Z14, Z0, Z14
+	VPERMPS        Z1, Z14, Z14
+	VPBROADCASTQ   16(SI), Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS        Z1, Z15, Z15
+	VPBROADCASTQ   24(SI), Z16
+	VPMULTISHIFTQB Z16, Z0, Z16
+	VPERMPS        Z1, Z16, Z16
+	VPBROADCASTQ   (R9), Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS        Z1, Z17, Z17
+	VPBROADCASTQ   8(R9), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VPBROADCASTQ   16(R9), Z19
+	VPMULTISHIFTQB Z19, Z0, Z19
+	VPERMPS        Z1, Z19, Z19
+	VPBROADCASTQ   24(R9), Z20
+	VPMULTISHIFTQB Z20, Z0, Z20
+	VPERMPS        Z1, Z20, Z20
+	VMOVUPS        (R10), Z21
+	VFMADD231PS    Z21, Z13, Z3
+	VFMADD231PS    Z21, Z17, Z4
+	VMOVUPS        (R10)(R11*1), Z21
+	VFMADD231PS    Z21, Z13, Z5
+	VFMADD231PS    Z21, Z17, Z6
+	VMOVUPS        (R10)(R11*2), Z21
+	VFMADD231PS    Z21, Z13, Z7
+	VFMADD231PS    Z21, Z17, Z8
+	VMOVUPS        (R12)(R11*2), Z21
+	VFMADD231PS    Z21, Z13, Z9
+	VFMADD231PS    Z21, Z17, Z10
+	VMOVUPS        (R10)(R11*4), Z21
+	VFMADD231PS    Z21, Z13, Z11
+	VFMADD231PS    Z21, Z17, Z12
+	VMOVUPS        64(R10), Z13
+	VFMADD231PS    Z13, Z14, Z3
+	VFMADD231PS    Z13, Z18, Z4
+	VMOVUPS        64(R10)(R11*1), Z13
+	VFMADD231PS    Z13, Z14, Z5
+	VFMADD231PS    Z13, Z18, Z6
+	VMOVUPS        64(R10)(R11*2), Z13
+	VFMADD231PS    Z13, Z14, Z7
+	VFMADD231PS    Z13, Z18, Z8
+	VMOVUPS        64(R12)(R11*2), Z13
+	VFMADD231PS    Z13, Z14, Z9
+	VFMADD231PS    Z13, Z18, Z10
+	VMOVUPS        64(R10)(R11*4), Z13
+	VFMADD231PS    Z13, Z14, Z11
+	VFMADD231PS    Z13, Z18, Z12
+	VMOVUPS        128(R10), Z13
+	VFMADD231PS    Z13, Z15, Z3
+	VFMADD231PS    Z13, Z19, Z4
+	VMOVUPS        128(R10)(R11*1), Z13
+	VFMADD231PS    Z13, Z15, Z5
+	VFMADD231PS    Z13, Z19, Z6
+	VMOVUPS        128(R10)(R11*2), Z13
+	VFMADD231PS    Z13, Z15, Z7
+	VFMADD231PS    Z13, Z19, Z8
+	VMOVUPS        128(R12)(R11*2), Z13
+	VFMADD231PS    Z13, Z15, Z9
+	VFMADD231PS    Z13, Z19, Z10
+	VMOVUPS        128(R10)(R11*4), Z13
+	VFMADD231PS    Z13, Z15, Z11
+	VFMADD231PS    Z13, Z19, Z12
+	VMOVUPS        192(R10), Z13
+	VFMADD231PS    Z13, Z16, Z3
+	VFMADD231PS    Z13, Z20, Z4
+	VMOVUPS        192(R10)(R11*1), Z13
+	VFMADD231PS    Z13, Z16, Z5
+	VFMADD231PS    Z13, Z20, Z6
+	VMOVUPS        192(R10)(R11*2), Z13
+	VFMADD231PS    Z13, Z16, Z7
+	VFMADD231PS    Z13, Z20, Z8
+	VMOVUPS        192(R12)(R11*2), Z13
+	VFMADD231PS    Z13, Z16, Z9
+	VFMADD231PS    Z13, Z20, Z10
+	VMOVUPS        192(R10)(R11*4), Z13
+	VFMADD231PS    Z13, Z16, Z11
+	VFMADD231PS    Z13, Z20, Z12
+	ADDQ           $+256, R10
+	ADDQ           $+256, R12
+	ADDQ           $+32, SI
+	ADDQ           $+32, R9
+	SUBQ           $+64, R13
+	JMP            width4
+
+width4done:
+width1:
+	CMPQ           R13, $+16
+	JLT            width1done
+	VPBROADCASTQ   (SI), Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS        Z1, Z13, Z13
+	VPBROADCASTQ   (R9), Z14
+	VPMULTISHIFTQB Z14, Z0, Z14
+	VPERMPS        Z1, Z14, Z14
+	VMOVUPS        (R10), Z15
+	VFMADD231PS    Z15, Z13, Z3
+	VFMADD231PS    Z15, Z14, Z4
+	VMOVUPS        (R10)(R11*1), Z15
+	VFMADD231PS    Z15, Z13, Z5
+	VFMADD231PS    Z15, Z14, Z6
+	VMOVUPS        (R10)(R11*2), Z15
+	VFMADD231PS    Z15, Z13, Z7
+	VFMADD231PS    Z15, Z14, Z8
+	VMOVUPS        (R12)(R11*2), Z15
+	VFMADD231PS    Z15, Z13, Z9
+	VFMADD231PS    Z15, Z14, Z10
+	VMOVUPS        (R10)(R11*4), Z15
+	VFMADD231PS    Z15, Z13, Z11
+	VFMADD231PS    Z15, Z14, Z12
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	ADDQ           $+8, SI
+	ADDQ           $+8, R9
+	SUBQ           $+16, R13
+	JMP            width1
+
+width1done:
+	TESTQ          R13, R13
+	JZ             reduce
+	MOVL           $0xffffffff, R15
+	BZHIL          R13, R15, R14
+	KMOVW          R14, K1
+	LEAQ           1(R13), R13
+	SHRQ           $0x01, R13
+	BZHIL          R13, R15, R14
+	KMOVW          R14, K2
+	VMOVDQU8.Z     (SI), K2, X13
+	VPBROADCASTQ   X13, Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS.Z      Z1, Z13, K1, Z13
+	VMOVUPS.Z      (R10), K1, Z14
+	VFMADD231PS    Z14, Z13, Z3
+	VMOVUPS.Z      (R10)(R11*1), K1, Z14
+	VFMADD231PS    Z14, Z13, Z5
+	VMOVUPS.Z      (R10)(R11*2), K1, Z14
+	VFMADD231PS    Z14, Z13, Z7
+	VMOVUPS.Z      (R12)(R11*2), K1, Z14
+	VFMADD231PS    Z14, Z13, Z9
+	VMOVUPS.Z      (R10)(R11*4), K1, Z14
+	VFMADD231PS    Z14, Z13, Z11
+	VMOVDQU8.Z     (R9), K2, X13
+	VPBROADCASTQ   X13, Z13
+	VPMULTISHIFTQB Z13, Z0, Z13
+	VPERMPS.Z      Z1, Z13, K1, Z13
+	VMOVUPS.Z      (R10), K1, Z14
+	VFMADD231PS    Z14, Z13, Z4
+	VMOVUPS.Z      (R10)(R11*1), K1, Z14
+	VFMADD231PS    Z14, Z13, Z6
+	VMOVUPS.Z      (R10)(R11*2), K1, Z14
+	VFMADD231PS    Z14, Z13, Z8
+	VMOVUPS.Z      (R12)(R11*2), K1, Z14
+	VFMADD231PS    Z14, Z13, Z10
+	VMOVUPS.Z      (R10)(R11*4), K1, Z14
+	VFMADD231PS    Z14, Z13, Z12
+
+reduce:
+	VUNPCKLPS     Z4, Z3, Z13
+	VUNPCKHPS     Z4, Z3, Z3
+	VADDPS        Z13, Z3, Z13
+	VUNPCKLPS     Z6, Z5, Z3
+	VUNPCKHPS     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z8, Z7, Z4
+	VUNPCKHPS     Z8, Z7, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z10, Z9, Z5
+	VUNPCKHPS     Z10, Z9, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z12, Z11, Z6
+	VUNPCKHPS     Z12, Z11, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPD     Z3, Z13, Z7
+	VUNPCKHPD     Z3, Z13, Z3
+	VADDPS        Z7, Z3, Z7
+	VUNPCKLPD     Z5, Z4, Z3
+	VUNPCKHPD     Z5, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z6, Z6, Z4
+	VUNPCKHPD     Z6, Z6, Z5
+	VADDPS        Z4, Z5, Z4
+	VSHUFF32X4    $0x44, Z3, Z7, Z5
+	VSHUFF32X4    $0xee, Z3, Z7, Z3
+	VADDPS        Z5, Z3, Z5
+	VSHUFF32X4    $0x44, Z4, Z4, Z3
+	VSHUFF32X4    $0xee, Z4, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x88, Z3, Z5, Z4
+	VSHUFF32X4    $0xdd, Z3, Z5, Z3
+	VADDPS        Z4, Z3, Z4
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X4, (R9)
+	VMOVHPS       X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVLPS       X3, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X4, (R9)
+	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVSS        X3, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead212done
+
+ahead212:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead212same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead212row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead212done
+
+ahead212row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead212same:
+	DECQ AX
+	JNZ  ahead212
+
+ahead212done:
+	VZEROUPPER
+	RET
+
+// func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
+TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $16-88
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead213done
+
+ahead213:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead213same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead213row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead213done
+
+ahead213row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead213same:
+	DECQ SI
+	JNZ  ahead213
+
+ahead213done:
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset214
+	MOVQ    (R10)(R11*8), AX
+
+offset214:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset215
+	MOVQ (R10)(R11*8), AX
+
+offset215:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R13
+
+width4:
+	CMPQ           R13, $+64
+	JLT            width4done
+	VPBROADCASTQ   (SI), Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS        Z1, Z15, Z15
+	VPBROADCASTQ   8(SI), Z16
+	VPMULTISHIFTQB Z16, Z0, Z16
+	VPERMPS        Z1, Z16, Z16
+	VPBROADCASTQ   16(SI), Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS        Z1, Z17, Z17
+	VPBROADCASTQ   24(SI), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VPBROADCASTQ   (R9), Z19
+	VPMULTISHIFTQB Z19, Z0, Z19
+	VPERMPS        Z1, Z19, Z19
+	VPBROADCASTQ   8(R9), Z20
+	VPMULTISHIFTQB Z20, Z0, Z20
+	VPERMPS        Z1, Z20, Z20
+	VPBROADCASTQ   16(R9), Z21
+	VPMULTISHIFTQB Z21, Z0, Z21
+	VPERMPS        Z1, Z21, Z21
+	VPBROADCASTQ   24(R9), Z22
+	VPMULTISHIFTQB Z22, Z0, Z22
+	VPERMPS        Z1, Z22, Z22
+	VMOVUPS        (R10), Z23
+	VFMADD231PS    Z23, Z15, Z3
+	VFMADD231PS    Z23, Z19, Z4
+	VMOVUPS        (R10)(R11*1), Z23
+	VFMADD231PS    Z23, Z15, Z5
+	VFMADD231PS    Z23, Z19, Z6
+	VMOVUPS        (R10)(R11*2), Z23
+	VFMADD231PS    Z23, Z15, Z7
+	VFMADD231PS    Z23, Z19, Z8
+	VMOVUPS        (R12)(R11*2), Z23
+	VFMADD231PS    Z23, Z15, Z9
+	VFMADD231PS    Z23, Z19, Z10
+	VMOVUPS        (R10)(R11*4), Z23
+	VFMADD231PS    Z23, Z15, Z11
+	VFMADD231PS    Z23, Z19, Z12
+	VMOVUPS        (R12)(R11*4), Z23
+	VFMADD231PS    Z23, Z15, Z13
+	VFMADD231PS    Z23, Z19, Z14
+	VMOVUPS        64(R10), Z15
+	VFMADD231PS    Z15, Z16, Z3
+	VFMADD231PS    Z15, Z20, Z4
+	VMOVUPS        64(R10)(R11*1), Z15
+	VFMADD231PS    Z15, Z16, Z5
+	VFMADD231PS    Z15, Z20, Z6
+	VMOVUPS        64(R10)(R11*2), Z15
+	VFMADD231PS    Z15, Z16, Z7
+	VFMADD231PS    Z15, Z20, Z8
+	VMOVUPS        64(R12)(R11*2), Z15
+	VFMADD231PS    Z15, Z16, Z9
+	VFMADD231PS    Z15, Z20, Z10
+	VMOVUPS        64(R10)(R11*4), Z15
+	VFMADD231PS    Z15, Z16, Z11
+	VFMADD231PS    Z15, Z20, Z12
+	VMOVUPS        64(R12)(R11*4), Z15
+	VFMADD231PS    Z15, Z16, Z13
+	VFMADD231PS    Z15, Z20, Z14
+	VMOVUPS        128(R10), Z15
+	VFMADD231PS    Z15, Z17, Z3
+	VFMADD231PS    Z15, Z21, Z4
+	VMOVUPS        128(R10)(R11*1), Z15
+	VFMADD231PS    Z15, Z17, Z5
+	VFMADD231PS    Z15, Z21, Z6
+	VMOVUPS        128(R10)(R11*2), Z15
+	VFMADD231PS    Z15, Z17, Z7
+	VFMADD231PS    Z15, Z21, Z8
+	VMOVUPS        128(R12)(R11*2), Z15
+	VFMADD231PS    Z15, Z17, Z9
+	VFMADD231PS    Z15, Z21, Z10
+	VMOVUPS        128(R10)(R11*4), Z15
+	VFMADD231PS    Z15, Z17, Z11
+	VFMADD231PS    Z15, Z21, Z12
+	VMOVUPS        128(R12)(R11*4), Z15
+	VFMADD231PS    Z15, Z17, Z13
+	VFMADD231PS    Z15, Z21, Z14
+	VMOVUPS        192(R10), Z15
+	VFMADD231PS    Z15, Z18, Z3
+	VFMADD231PS    Z15, Z22, Z4
+	VMOVUPS        192(R10)(R11*1), Z15
+	VFMADD231PS    Z15, Z18, Z5
+	VFMADD231PS    Z15, Z22, Z6
+	VMOVUPS        192(R10)(R11*2), Z15
+	VFMADD231PS    Z15, Z18, Z7
+	VFMADD231PS    Z15, Z22, Z8
+	VMOVUPS        192(R12)(R11*2), Z15
+	VFMADD231PS    Z15, Z18, Z9
+	VFMADD231PS    Z15, Z22, Z10
+	VMOVUPS        192(R10)(R11*4), Z15
+	VFMADD231PS    Z15, Z18, Z11
+	VFMADD231PS    Z15, Z22, Z12
+	VMOVUPS        192(R12)(R11*4), Z15
+	VFMADD231PS    Z15, Z18, Z13
+	VFMADD231PS    Z15, Z22, Z14
+	ADDQ           $+256, R10
+	ADDQ           $+256, R12
+	ADDQ           $+32, SI
+	ADDQ           $+32, R9
+	SUBQ           $+64, R13
+	JMP            width4
+
+width4done:
+width1:
+	CMPQ           R13, $+16
+	JLT            width1done
+	VPBROADCASTQ   (SI), Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS        Z1, Z15, Z15
+	VPBROADCASTQ   (R9), Z16
+	VPMULTISHIFTQB Z16, Z0, Z16
+	VPERMPS        Z1, Z16, Z16
+	VMOVUPS        (R10), Z17
+	VFMADD231PS    Z17, Z15, Z3
+	VFMADD231PS    Z17, Z16, Z4
+	VMOVUPS        (R10)(R11*1), Z17
+	VFMADD231PS    Z17, Z15, Z5
+	VFMADD231PS    Z17, Z16, Z6
+	VMOVUPS        (R10)(R11*2), Z17
+	VFMADD231PS    Z17, Z15, Z7
+	VFMADD231PS    Z17, Z16, Z8
+	VMOVUPS        (R12)(R11*2), Z17
+	VFMADD231PS    Z17, Z15, Z9
+	VFMADD231PS    Z17, Z16, Z10
+	VMOVUPS        (R10)(R11*4), Z17
+	VFMADD231PS    Z17, Z15, Z11
+	VFMADD231PS    Z17, Z16, Z12
+	VMOVUPS        (R12)(R11*4), Z17
+	VFMADD231PS    Z17, Z15, Z13
+	VFMADD231PS    Z17, Z16, Z14
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	ADDQ           $+8, SI
+	ADDQ           $+8, R9
+	SUBQ           $+16, R13
+	JMP            width1
+
+width1done:
+	TESTQ          R13, R13
+	JZ             reduce
+	MOVL           $0xffffffff, R15
+	BZHIL          R13, R15, R14
+	KMOVW          R14, K1
+	LEAQ           1(R13), R13
+	SHRQ           $0x01, R13
+	BZHIL          R13, R15, R14
+	KMOVW          R14, K2
+	VMOVDQU8.Z     (SI), K2, X15
+	VPBROADCASTQ   X15, Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS.Z      Z1, Z15, K1, Z15
+	VMOVUPS.Z      (R10), K1, Z16
+	VFMADD231PS    Z16, Z15, Z3
+	VMOVUPS.Z      (R10)(R11*1), K1, Z16
+	VFMADD231PS    Z16, Z15, Z5
+	VMOVUPS.Z      (R10)(R11*2), K1, Z16
+	VFMADD231PS    Z16, Z15, Z7
+	VMOVUPS.Z      (R12)(R11*2), K1, Z16
+	VFMADD231PS    Z16, Z15, Z9
+	VMOVUPS.Z      (R10)(R11*4), K1, Z16
+	VFMADD231PS    Z16, Z15, Z11
+	VMOVUPS.Z      (R12)(R11*4), K1, Z16
+	VFMADD231PS    Z16, Z15, Z13
+	VMOVDQU8.Z     (R9), K2, X15
+	VPBROADCASTQ   X15, Z15
+	VPMULTISHIFTQB Z15, Z0, Z15
+	VPERMPS.Z      Z1, Z15, K1, Z15
+	VMOVUPS.Z      (R10), K1, Z16
+	VFMADD231PS    Z16, Z15, Z4
+	VMOVUPS.Z      (R10)(R11*1), K1, Z16
+	VFMADD231PS    Z16, Z15, Z6
+	VMOVUPS.Z      (R10)(R11*2), K1, Z16
+	VFMADD231PS    Z16, Z15, Z8
+	VMOVUPS.Z      (R12)(R11*2), K1, Z16
+	VFMADD231PS    Z16, Z15, Z10
+	VMOVUPS.Z      (R10)(R11*4), K1, Z16
+	VFMADD231PS    Z16, Z15, Z12
+	VMOVUPS.Z      (R12)(R11*4), K1, Z16
+	VFMADD231PS    Z16, Z15, Z14
+
+reduce:
+	VUNPCKLPS     Z4, Z3, Z15
+	VUNPCKHPS     Z4, Z3, Z3
+	VADDPS        Z15, Z3, Z15
+	VUNPCKLPS     Z6, Z5, Z3
+	VUNPCKHPS     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z8, Z7, Z4
+	VUNPCKHPS     Z8, Z7, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z10, Z9, Z5
+	VUNPCKHPS     Z10, Z9, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z12, Z11, Z6
+	VUNPCKHPS     Z12, Z11, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPS     Z14, Z13, Z7
+	VUNPCKHPS     Z14, Z13, Z8
+	VADDPS        Z7, Z8, Z7
+	VUNPCKLPD     Z3, Z15, Z8
+	VUNPCKHPD     Z3, Z15, Z3
+	VADDPS        Z8, Z3, Z8
+	VUNPCKLPD     Z5, Z4, Z3
+	VUNPCKHPD     Z5, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z7, Z6, Z4
+	VUNPCKHPD     Z7, Z6, Z5
+	VADDPS        Z4, Z5, Z4
+	VSHUFF32X4    $0x44, Z3, Z8, Z5
+	VSHUFF32X4    $0xee, Z3, Z8, Z3
+	VADDPS        Z5, Z3, Z5
+	VSHUFF32X4    $0x44, Z4, Z4, Z3
+	VSHUFF32X4    $0xee, Z4, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x88, Z3, Z5, Z4
+	VSHUFF32X4    $0xdd, Z3, Z5, Z3
+	VADDPS        Z4, Z3, Z4
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X4, (R9)
+	VMOVHPS       X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	JMP           stored
+
+one:
+	VMOVSS        X4, (R9)
+	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead216done
+
+ahead216:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead216same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead216row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead216done
+
+ahead216row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead216same:
+	DECQ AX
+	JNZ  ahead216
+
+ahead216done:
+	VZEROUPPER
+	RET
+
+// func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
+TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $16-88
+	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
+	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
+	XORL         AX, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         s+0(FP), CX
+	XORQ         BX, BX
+	MOVQ         keys+48(FP), SI
+	INCQ         SI
+	SHRQ         $0x01, SI
+	MOVQ         aheadKeys+72(FP), AX
+	MOVQ         $+0, (SP)
+	MOVQ         $+0, 8(SP)
+	XORQ         DI, DI
+	XORQ         R8, R8
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+64(FP), DX
+	MOVQ         (DX), DI
+	ADDQ         ahead+56(FP), DI
+	MOVQ         aheadLines+80(FP), R8
+	IMULQ        aheadLines+80(FP), AX
+	LEAQ         -1(AX)(SI*1), AX
+	XORL         DX, DX
+	DIVL         SI
+	MOVQ         AX, 8(SP)
+
+nothingAhead:
+	MOVQ  off+40(FP), DX
+	MOVQ  (DX), AX
+	XORL  SI, SI
+	CMPQ  keys+48(FP), $+1
+	SETGT SI
+	MOVQ  (DX)(SI*8), DX
+	SUBQ  AX, DX
+
+block:
+	MOVQ  8(SP), SI
+	TESTQ SI, SI
+	JZ    ahead217done
+
+ahead217:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead217same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead217row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead217done
+
+ahead217row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead217same:
+	DECQ SI
+	JNZ  ahead217
+
+ahead217done:
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z2, Z15
+	VMOVAPS Z2, Z16
+	MOVQ    off+40(FP), R10
+	MOVQ    k+32(FP), R9
+	LEAQ    (R9)(AX*1), SI
+	LEAQ    1(BX), R11
+	CMPQ    R11, keys+48(FP)
+	JGE     second
+	ADDQ    DX, AX
+	CMPQ    AX, (R10)(R11*8)
+	JEQ     offset218
+	MOVQ    (R10)(R11*8), AX
+
+offset218:
+second:
+	LEAQ (R9)(AX*1), R9
+	INCQ R11
+	CMPQ R11, keys+48(FP)
+	JGE  third
+	ADDQ DX, AX
+	CMPQ AX, (R10)(R11*8)
+	JEQ  offset219
+	MOVQ (R10)(R11*8), AX
+
+offset219:
+third:
+	MOVQ q+16(FP), R10
+	MOVQ dim+24(FP), R11
+	MOVQ R11, R11
+	SHLQ $0x02, R11
+	LEAQ (R10)(R11*1), R12
+	LEAQ (R11)(R11*2), R13
+	MOVQ dim+24(FP), R14
+
+width4:
+	CMPQ           R14, $+64
+	JLT            width4done
+	VPBROADCASTQ   (SI), Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS        Z1, Z17, Z17
+	VPBROADCASTQ   8(SI), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VPBROADCASTQ   16(SI), Z19
+	VPMULTISHIFTQB Z19, Z0, Z19
+	VPERMPS        Z1, Z19, Z19
+	VPBROADCASTQ   24(SI), Z20
+	VPMULTISHIFTQB Z20, Z0, Z20
+	VPERMPS        Z1, Z20, Z20
+	VPBROADCASTQ   (R9), Z21
+	VPMULTISHIFTQB Z21, Z0, Z21
+	VPERMPS        Z1, Z21, Z21
+	VPBROADCASTQ   8(R9), Z22
+	VPMULTISHIFTQB Z22, Z0, Z22
+	VPERMPS        Z1, Z22, Z22
+	VPBROADCASTQ   16(R9), Z23
+	VPMULTISHIFTQB Z23, Z0, Z23
+	VPERMPS        Z1, Z23, Z23
+	VPBROADCASTQ   24(R9), Z24
+	VPMULTISHIFTQB Z24, Z0, Z24
+	VPERMPS        Z1, Z24, Z24
+	VMOVUPS        (R10), Z25
+	VFMADD231PS    Z25, Z17, Z3
+	VFMADD231PS    Z25, Z21, Z4
+	VMOVUPS        (R10)(R11*1), Z25
+	VFMADD231PS    Z25, Z17, Z5
+	VFMADD231PS    Z25, Z21, Z6
+	VMOVUPS        (R10)(R11*2), Z25
+	VFMADD231PS    Z25, Z17, Z7
+	VFMADD231PS    Z25, Z21, Z8
+	VMOVUPS        (R12)(R11*2), Z25
+	VFMADD231PS    Z25, Z17, Z9
+	VFMADD231PS    Z25, Z21, Z10
+	VMOVUPS        (R10)(R11*4), Z25
+	VFMADD231PS    Z25, Z17, Z11
+	VFMADD231PS    Z25, Z21, Z12
+	VMOVUPS        (R12)(R11*4), Z25
+	VFMADD231PS    Z25, Z17, Z13
+	VFMADD231PS    Z25, Z21, Z14
+	VMOVUPS        (R10)(R13*2), Z25
+	VFMADD231PS    Z25, Z17, Z15
+	VFMADD231PS    Z25, Z21, Z16
+	VMOVUPS        64(R10), Z17
+	VFMADD231PS    Z17, Z18, Z3
+	VFMADD231PS    Z17, Z22, Z4
+	VMOVUPS        64(R10)(R11*1), Z17
+	VFMADD231PS    Z17, Z18, Z5
+	VFMADD231PS    Z17, Z22, Z6
+	VMOVUPS        64(R10)(R11*2), Z17
+	VFMADD231PS    Z17, Z18, Z7
+	VFMADD231PS    Z17, Z22, Z8
+	VMOVUPS        64(R12)(R11*2), Z17
+	VFMADD231PS    Z17, Z18, Z9
+	VFMADD231PS    Z17, Z22, Z10
+	VMOVUPS        64(R10)(R11*4), Z17
+	VFMADD231PS    Z17, Z18, Z11
+	VFMADD231PS    Z17, Z22, Z12
+	VMOVUPS        64(R12)(R11*4), Z17
+	VFMADD231PS    Z17, Z18, Z13
+	VFMADD231PS    Z17, Z22, Z14
+	VMOVUPS        64(R10)(R13*2), Z17
+	VFMADD231PS    Z17, Z18, Z15
+	VFMADD231PS    Z17, Z22, Z16
+	VMOVUPS        128(R10), Z17
+	VFMADD231PS    Z17, Z19, Z3
+	VFMADD231PS    Z17, Z23, Z4
+	VMOVUPS        128(R10)(R11*1), Z17
+	VFMADD231PS    Z17, Z19, Z5
+	VFMADD231PS    Z17, Z23, Z6
+	VMOVUPS        128(R10)(R11*2), Z17
+	VFMADD231PS    Z17, Z19, Z7
+	VFMADD231PS    Z17, Z23, Z8
+	VMOVUPS        128(R12)(R11*2), Z17
+	VFMADD231PS    Z17, Z19, Z9
+	VFMADD231PS    Z17, Z23, Z10
+	VMOVUPS        128(R10)(R11*4), Z17
+	VFMADD231PS    Z17, Z19, Z11
+	VFMADD231PS    Z17, Z23, Z12
+	VMOVUPS        128(R12)(R11*4), Z17
+	VFMADD231PS    Z17, Z19, Z13
+	VFMADD231PS    Z17, Z23, Z14
+	VMOVUPS        128(R10)(R13*2), Z17
+	VFMADD231PS    Z17, Z19, Z15
+	VFMADD231PS    Z17, Z23, Z16
+	VMOVUPS        192(R10), Z17
+	VFMADD231PS    Z17, Z20, Z3
+	VFMADD231PS    Z17, Z24, Z4
+	VMOVUPS        192(R10)(R11*1), Z17
+	VFMADD231PS    Z17, Z20, Z5
+	VFMADD231PS    Z17, Z24, Z6
+	VMOVUPS        192(R10)(R11*2), Z17
+	VFMADD231PS    Z17, Z20, Z7
+	VFMADD231PS    Z17, Z24, Z8
+	VMOVUPS        192(R12)(R11*2), Z17
+	VFMADD231PS    Z17, Z20, Z9
+	VFMADD231PS    Z17, Z24, Z10
+	VMOVUPS        192(R10)(R11*4), Z17
+	VFMADD231PS    Z17, Z20, Z11
+	VFMADD231PS    Z17, Z24, Z12
+	VMOVUPS        192(R12)(R11*4), Z17
+	VFMADD231PS    Z17, Z20, Z13
+	VFMADD231PS    Z17, Z24, Z14
+	VMOVUPS        192(R10)(R13*2), Z17
+	VFMADD231PS    Z17, Z20, Z15
+	VFMADD231PS    Z17, Z24, Z16
+	ADDQ           $+256, R10
+	ADDQ           $+256, R12
+	ADDQ           $+32, SI
+	ADDQ           $+32, R9
+	SUBQ           $+64, R14
+	JMP            width4
+
+width4done:
+width1:
+	CMPQ           R14, $+16
+	JLT            width1done
+	VPBROADCASTQ   (SI), Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS        Z1, Z17, Z17
+	VPBROADCASTQ   (R9), Z18
+	VPMULTISHIFTQB Z18, Z0, Z18
+	VPERMPS        Z1, Z18, Z18
+	VMOVUPS        (R10), Z19
+	VFMADD231PS    Z19, Z17, Z3
+	VFMADD231PS    Z19, Z18, Z4
+	VMOVUPS        (R10)(R11*1), Z19
+	VFMADD231PS    Z19, Z17, Z5
+	VFMADD231PS    Z19, Z18, Z6
+	VMOVUPS        (R10)(R11*2), Z19
+	VFMADD231PS    Z19, Z17, Z7
+	VFMADD231PS    Z19, Z18, Z8
+	VMOVUPS        (R12)(R11*2), Z19
+	VFMADD231PS    Z19, Z17, Z9
+	VFMADD231PS    Z19, Z18, Z10
+	VMOVUPS        (R10)(R11*4), Z19
+	VFMADD231PS    Z19, Z17, Z11
+	VFMADD231PS    Z19, Z18, Z12
+	VMOVUPS        (R12)(R11*4), Z19
+	VFMADD231PS    Z19, Z17, Z13
+	VFMADD231PS    Z19, Z18, Z14
+	VMOVUPS        (R10)(R13*2), Z19
+	VFMADD231PS    Z19, Z17, Z15
+	VFMADD231PS    Z19, Z18, Z16
+	ADDQ           $+64, R10
+	ADDQ           $+64, R12
+	ADDQ           $+8, SI
+	ADDQ           $+8, R9
+	SUBQ           $+16, R14
+	JMP            width1
+
+width1done:
+	TESTQ          R14, R14
+	JZ             reduce
+	MOVL           $0xffffffff, BP
+	BZHIL          R14, BP, R15
+	KMOVW          R15, K1
+	LEAQ           1(R14), R14
+	SHRQ           $0x01, R14
+	BZHIL          R14, BP, R15
+	KMOVW          R15, K2
+	VMOVDQU8.Z     (SI), K2, X17
+	VPBROADCASTQ   X17, Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS.Z      Z1, Z17, K1, Z17
+	VMOVUPS.Z      (R10), K1, Z18
+	VFMADD231PS    Z18, Z17, Z3
+	VMOVUPS.Z      (R10)(R11*1), K1, Z18
+	VFMADD231PS    Z18, Z17, Z5
+	VMOVUPS.Z      (R10)(R11*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z7
+	VMOVUPS.Z      (R12)(R11*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z9
+	VMOVUPS.Z      (R10)(R11*4), K1, Z18
+	VFMADD231PS    Z18, Z17, Z11
+	VMOVUPS.Z      (R12)(R11*4), K1, Z18
+	VFMADD231PS    Z18, Z17, Z13
+	VMOVUPS.Z      (R10)(R13*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z15
+	VMOVDQU8.Z     (R9), K2, X17
+	VPBROADCASTQ   X17, Z17
+	VPMULTISHIFTQB Z17, Z0, Z17
+	VPERMPS.Z      Z1, Z17, K1, Z17
+	VMOVUPS.Z      (R10), K1, Z18
+	VFMADD231PS    Z18, Z17, Z4
+	VMOVUPS.Z      (R10)(R11*1), K1, Z18
+	VFMADD231PS    Z18, Z17, Z6
+	VMOVUPS.Z      (R10)(R11*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z8
+	VMOVUPS.Z      (R12)(R11*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z10
+	VMOVUPS.Z      (R10)(R11*4), K1, Z18
+	VFMADD231PS    Z18, Z17, Z12
+	VMOVUPS.Z      (R12)(R11*4), K1, Z18
+	VFMADD231PS    Z18, Z17, Z14
+	VMOVUPS.Z      (R10)(R13*2), K1, Z18
+	VFMADD231PS    Z18, Z17, Z16
+
+reduce:
+	VUNPCKLPS     Z4, Z3, Z17
+	VUNPCKHPS     Z4, Z3, Z3
+	VADDPS        Z17, Z3, Z17
+	VUNPCKLPS     Z6, Z5, Z3
+	VUNPCKHPS     Z6, Z5, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPS     Z8, Z7, Z4
+	VUNPCKHPS     Z8, Z7, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPS     Z10, Z9, Z5
+	VUNPCKHPS     Z10, Z9, Z6
+	VADDPS        Z5, Z6, Z5
+	VUNPCKLPS     Z12, Z11, Z6
+	VUNPCKHPS     Z12, Z11, Z7
+	VADDPS        Z6, Z7, Z6
+	VUNPCKLPS     Z14, Z13, Z7
+	VUNPCKHPS     Z14, Z13, Z8
+	VADDPS        Z7, Z8, Z7
+	VUNPCKLPS     Z16, Z15, Z8
+	VUNPCKHPS     Z16, Z15, Z9
+	VADDPS        Z8, Z9, Z8
+	VUNPCKLPD     Z3, Z17, Z9
+	VUNPCKHPD     Z3, Z17, Z3
+	VADDPS        Z9, Z3, Z9
+	VUNPCKLPD     Z5, Z4, Z3
+	VUNPCKHPD     Z5, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VUNPCKLPD     Z7, Z6, Z4
+	VUNPCKHPD     Z7, Z6, Z5
+	VADDPS        Z4, Z5, Z4
+	VUNPCKLPD     Z8, Z8, Z5
+	VUNPCKHPD     Z8, Z8, Z6
+	VADDPS        Z5, Z6, Z5
+	VSHUFF32X4    $0x44, Z3, Z9, Z6
+	VSHUFF32X4    $0xee, Z3, Z9, Z3
+	VADDPS        Z6, Z3, Z6
+	VSHUFF32X4    $0x44, Z5, Z4, Z3
+	VSHUFF32X4    $0xee, Z5, Z4, Z4
+	VADDPS        Z3, Z4, Z3
+	VSHUFF32X4    $0x88, Z3, Z6, Z4
+	VSHUFF32X4    $0xdd, Z3, Z6, Z3
+	VADDPS        Z4, Z3, Z4
+	MOVQ          stride+8(FP), SI
+	SHLQ          $0x02, SI
+	MOVQ          CX, R9
+	LEAQ          1(BX), R10
+	CMPQ          R10, keys+48(FP)
+	JEQ           one
+	VMOVLPS       X4, (R9)
+	VMOVHPS       X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVLPS       X3, (R9)
+	VMOVHPS       X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z4, X3
+	VMOVLPS       X3, (R9)
+	JMP           stored
+
+one:
+	VMOVSS        X4, (R9)
+	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x01, Z4, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x02, Z4, X3
+	VMOVSS        X3, (R9)
+	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	LEAQ          (R9)(SI*2), R9
+	VEXTRACTF32X4 $0x03, Z4, X3
+	VMOVSS        X3, (R9)
+
+stored:
+	ADDQ  $+8, CX
+	ADDQ  $+2, BX
+	CMPQ  BX, keys+48(FP)
+	JLT   block
+	MOVQ  8(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead220done
+
+ahead220:
+	PREFETCHT1 (DI)
+	ADDQ       $+64, DI
+	DECQ       R8
+	JNZ        ahead220same
+	MOVQ       (SP), R8
+	INCQ       R8
+	MOVQ       R8, (SP)
+	CMPQ       R8, aheadKeys+72(FP)
+	JLT        ahead220row
+	MOVQ       $+0, 8(SP)
+	JMP        ahead220done
+
+ahead220row:
+	MOVQ aheadOff+64(FP), DI
+	MOVQ (DI)(R8*8), DI
+	ADDQ ahead+56(FP), DI
+	MOVQ aheadLines+80(FP), R8
+
+ahead220same:
+	DECQ AX
+	JNZ  ahead220
+
+ahead220done:
 	VZEROUPPER
 	RET
 
@@ -10669,32 +21802,32 @@ nothingAhead:
 block:
 	MOVQ  8(SP), SI
 	TESTQ SI, SI
-	JZ    ahead109done
+	JZ    ahead221done
 
-ahead109:
+ahead221:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead109same
+	JNZ        ahead221same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead109row
+	JLT        ahead221row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead109done
+	JMP        ahead221done
 
-ahead109row:
+ahead221row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead109same:
+ahead221same:
 	DECQ SI
-	JNZ  ahead109
+	JNZ  ahead221
 
-ahead109done:
+ahead221done:
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
@@ -10719,10 +21852,10 @@ ahead109done:
 	JGE     second
 	ADDQ    DX, AX
 	CMPQ    AX, (R10)(R11*8)
-	JEQ     offset110
+	JEQ     offset222
 	MOVQ    (R10)(R11*8), AX
 
-offset110:
+offset222:
 second:
 	LEAQ (R9)(AX*1), R9
 	INCQ R11
@@ -10730,10 +21863,10 @@ second:
 	JGE  third
 	ADDQ DX, AX
 	CMPQ AX, (R10)(R11*8)
-	JEQ  offset111
+	JEQ  offset223
 	MOVQ (R10)(R11*8), AX
 
-offset111:
+offset223:
 third:
 	MOVQ q+16(FP), R10
 	MOVQ dim+24(FP), R11
@@ -11057,31 +22190,31 @@ stored:
 	MOVQ  8(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead112done
+	JZ    ahead224done
 
-ahead112:
+ahead224:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
 	DECQ       R8
-	JNZ        ahead112same
+	JNZ        ahead224same
 	MOVQ       (SP), R8
 	INCQ       R8
 	MOVQ       R8, (SP)
 	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead112row
+	JLT        ahead224row
 	MOVQ       $+0, 8(SP)
-	JMP        ahead112done
+	JMP        ahead224done
 
-ahead112row:
+ahead224row:
 	MOVQ aheadOff+64(FP), DI
 	MOVQ (DI)(R8*8), DI
 	ADDQ ahead+56(FP), DI
 	MOVQ aheadLines+80(FP), R8
 
-ahead112same:
+ahead224same:
 	DECQ AX
-	JNZ  ahead112
+	JNZ  ahead224
 
-ahead112done:
+ahead224done:
 	VZEROUPPER
 	RET

@@ -3,41 +3,41 @@
 package simd
 
 var scoresAVX512 = [NumElems]blocks[scoresKernel]{
-	F32:  {scoresF32x1AVX512, scoresF32x2AVX512, scoresF32x4AVX512, scoresF32x8AVX512},
-	F16:  {scoresF16x1AVX512, scoresF16x2AVX512, scoresF16x4AVX512, scoresF16x8AVX512},
-	BF16: {scoresBF16x1AVX512, scoresBF16x2AVX512, scoresBF16x4AVX512, scoresBF16x8AVX512},
-	E4M3: {scoresE4M3x1AVX512, scoresE4M3x2AVX512, scoresE4M3x4AVX512, scoresE4M3x8AVX512},
-	E5M2: {scoresE5M2x1AVX512, scoresE5M2x2AVX512, scoresE5M2x4AVX512, scoresE5M2x8AVX512},
-	I8:   {scoresI8x1AVX512, scoresI8x2AVX512, scoresI8x4AVX512, scoresI8x8AVX512},
-	I4:   {scoresI4x1AVX512, scoresI4x2AVX512, scoresI4x4AVX512, scoresI4x8AVX512},
+	F32:  {1: scoresF32x1AVX512, 2: scoresF32x2AVX512, 3: scoresF32x3AVX512, 4: scoresF32x4AVX512, 5: scoresF32x5AVX512, 6: scoresF32x6AVX512, 7: scoresF32x7AVX512, 8: scoresF32x8AVX512},
+	F16:  {1: scoresF16x1AVX512, 2: scoresF16x2AVX512, 3: scoresF16x3AVX512, 4: scoresF16x4AVX512, 5: scoresF16x5AVX512, 6: scoresF16x6AVX512, 7: scoresF16x7AVX512, 8: scoresF16x8AVX512},
+	BF16: {1: scoresBF16x1AVX512, 2: scoresBF16x2AVX512, 3: scoresBF16x3AVX512, 4: scoresBF16x4AVX512, 5: scoresBF16x5AVX512, 6: scoresBF16x6AVX512, 7: scoresBF16x7AVX512, 8: scoresBF16x8AVX512},
+	E4M3: {1: scoresE4M3x1AVX512, 2: scoresE4M3x2AVX512, 3: scoresE4M3x3AVX512, 4: scoresE4M3x4AVX512, 5: scoresE4M3x5AVX512, 6: scoresE4M3x6AVX512, 7: scoresE4M3x7AVX512, 8: scoresE4M3x8AVX512},
+	E5M2: {1: scoresE5M2x1AVX512, 2: scoresE5M2x2AVX512, 3: scoresE5M2x3AVX512, 4: scoresE5M2x4AVX512, 5: scoresE5M2x5AVX512, 6: scoresE5M2x6AVX512, 7: scoresE5M2x7AVX512, 8: scoresE5M2x8AVX512},
+	I8:   {1: scoresI8x1AVX512, 2: scoresI8x2AVX512, 3: scoresI8x3AVX512, 4: scoresI8x4AVX512, 5: scoresI8x5AVX512, 6: scoresI8x6AVX512, 7: scoresI8x7AVX512, 8: scoresI8x8AVX512},
+	I4:   {1: scoresI4x1AVX512, 2: scoresI4x2AVX512, 3: scoresI4x3AVX512, 4: scoresI4x4AVX512, 5: scoresI4x5AVX512, 6: scoresI4x6AVX512, 7: scoresI4x7AVX512, 8: scoresI4x8AVX512},
 }
 
 var accumulateAVX512 = [NumElems]blocks[accumulateKernel]{
-	F32:  {accumulateF32x1AVX512, accumulateF32x2AVX512, accumulateF32x4AVX512, accumulateF32x8AVX512},
-	F16:  {accumulateF16x1AVX512, accumulateF16x2AVX512, accumulateF16x4AVX512, accumulateF16x8AVX512},
-	BF16: {accumulateBF16x1AVX512, accumulateBF16x2AVX512, accumulateBF16x4AVX512, accumulateBF16x8AVX512},
-	E4M3: {accumulateE4M3x1AVX512, accumulateE4M3x2AVX512, accumulateE4M3x4AVX512, accumulateE4M3x8AVX512},
-	E5M2: {accumulateE5M2x1AVX512, accumulateE5M2x2AVX512, accumulateE5M2x4AVX512, accumulateE5M2x8AVX512},
-	I8:   {accumulateI8x1AVX512, accumulateI8x2AVX512, accumulateI8x4AVX512, accumulateI8x8AVX512},
-	I4:   {accumulateI4x1AVX512, accumulateI4x2AVX512, accumulateI4x4AVX512, accumulateI4x8AVX512},
+	F32:  {1: accumulateF32x1AVX512, 2: accumulateF32x2AVX512, 3: accumulateF32x3AVX512, 4: accumulateF32x4AVX512, 5: accumulateF32x5AVX512, 6: accumulateF32x6AVX512, 7: accumulateF32x7AVX512, 8: accumulateF32x8AVX512},
+	F16:  {1: accumulateF16x1AVX512, 2: accumulateF16x2AVX512, 3: accumulateF16x3AVX512, 4: accumulateF16x4AVX512, 5: accumulateF16x5AVX512, 6: accumulateF16x6AVX512, 7: accumulateF16x7AVX512, 8: accumulateF16x8AVX512},
+	BF16: {1: accumulateBF16x1AVX512, 2: accumulateBF16x2AVX512, 3: accumulateBF16x3AVX512, 4: accumulateBF16x4AVX512, 5: accumulateBF16x5AVX512, 6: accumulateBF16x6AVX512, 7: accumulateBF16x7AVX512, 8: accumulateBF16x8AVX512},
+	E4M3: {1: accumulateE4M3x1AVX512, 2: accumulateE4M3x2AVX512, 3: accumulateE4M3x3AVX512, 4: accumulateE4M3x4AVX512, 5: accumulateE4M3x5AVX512, 6: accumulateE4M3x6AVX512, 7: accumulateE4M3x7AVX512, 8: accumulateE4M3x8AVX512},
+	E5M2: {1: accumulateE5M2x1AVX512, 2: accumulateE5M2x2AVX512, 3: accumulateE5M2x3AVX512, 4: accumulateE5M2x4AVX512, 5: accumulateE5M2x5AVX512, 6: accumulateE5M2x6AVX512, 7: accumulateE5M2x7AVX512, 8: accumulateE5M2x8AVX512},
+	I8:   {1: accumulateI8x1AVX512, 2: accumulateI8x2AVX512, 3: accumulateI8x3AVX512, 4: accumulateI8x4AVX512, 5: accumulateI8x5AVX512, 6: accumulateI8x6AVX512, 7: accumulateI8x7AVX512, 8: accumulateI8x8AVX512},
+	I4:   {1: accumulateI4x1AVX512, 2: accumulateI4x2AVX512, 3: accumulateI4x3AVX512, 4: accumulateI4x4AVX512, 5: accumulateI4x5AVX512, 6: accumulateI4x6AVX512, 7: accumulateI4x7AVX512, 8: accumulateI4x8AVX512},
 }
 
 var scoresAVX2 = [NumElems]blocks[scoresKernel]{
-	F32:  {scoresF32x1AVX2, scoresF32x2AVX2, scoresF32x4AVX2},
-	F16:  {scoresF16x1AVX2, scoresF16x2AVX2, scoresF16x4AVX2},
-	BF16: {scoresBF16x1AVX2, scoresBF16x2AVX2, scoresBF16x4AVX2},
-	E4M3: {scoresE4M3x1AVX2, scoresE4M3x2AVX2, scoresE4M3x4AVX2},
-	E5M2: {scoresE5M2x1AVX2, scoresE5M2x2AVX2, scoresE5M2x4AVX2},
-	I8:   {scoresI8x1AVX2, scoresI8x2AVX2, scoresI8x4AVX2},
-	I4:   {scoresI4x1AVX2, scoresI4x2AVX2, scoresI4x4AVX2},
+	F32:  {1: scoresF32x1AVX2, 2: scoresF32x2AVX2, 4: scoresF32x4AVX2},
+	F16:  {1: scoresF16x1AVX2, 2: scoresF16x2AVX2, 4: scoresF16x4AVX2},
+	BF16: {1: scoresBF16x1AVX2, 2: scoresBF16x2AVX2, 4: scoresBF16x4AVX2},
+	E4M3: {1: scoresE4M3x1AVX2, 2: scoresE4M3x2AVX2, 4: scoresE4M3x4AVX2},
+	E5M2: {1: scoresE5M2x1AVX2, 2: scoresE5M2x2AVX2, 4: scoresE5M2x4AVX2},
+	I8:   {1: scoresI8x1AVX2, 2: scoresI8x2AVX2, 4: scoresI8x4AVX2},
+	I4:   {1: scoresI4x1AVX2, 2: scoresI4x2AVX2, 4: scoresI4x4AVX2},
 }
 
 var accumulateAVX2 = [NumElems]blocks[accumulateKernel]{
-	F32:  {accumulateF32x1AVX2, accumulateF32x2AVX2, accumulateF32x4AVX2},
-	F16:  {accumulateF16x1AVX2, accumulateF16x2AVX2, accumulateF16x4AVX2},
-	BF16: {accumulateBF16x1AVX2, accumulateBF16x2AVX2, accumulateBF16x4AVX2},
-	E4M3: {accumulateE4M3x1AVX2, accumulateE4M3x2AVX2, accumulateE4M3x4AVX2},
-	E5M2: {accumulateE5M2x1AVX2, accumulateE5M2x2AVX2, accumulateE5M2x4AVX2},
-	I8:   {accumulateI8x1AVX2, accumulateI8x2AVX2, accumulateI8x4AVX2},
-	I4:   {accumulateI4x1AVX2, accumulateI4x2AVX2, accumulateI4x4AVX2},
+	F32:  {1: accumulateF32x1AVX2, 2: accumulateF32x2AVX2, 4: accumulateF32x4AVX2},
+	F16:  {1: accumulateF16x1AVX2, 2: accumulateF16x2AVX2, 4: accumulateF16x4AVX2},
+	BF16: {1: accumulateBF16x1AVX2, 2: accumulateBF16x2AVX2, 4: accumulateBF16x4AVX2},
+	E4M3: {1: accumulateE4M3x1AVX2, 2: accumulateE4M3x2AVX2, 4: accumulateE4M3x4AVX2},
+	E5M2: {1: accumulateE5M2x1AVX2, 2: accumulateE5M2x2AVX2, 4: accumulateE5M2x4AVX2},
+	I8:   {1: accumulateI8x1AVX2, 2: accumulateI8x2AVX2, 4: accumulateI8x4AVX2},
+	I4:   {1: accumulateI4x1AVX2, 2: accumulateI4x2AVX2, 4: accumulateI4x4AVX2},
 }

@@ -3,21 +3,21 @@
 package simd
 
 var scoresNEON = [NumElems]blocks[scoresKernel]{
-	F32:  {scoresF32x1NEON, scoresF32x2NEON, scoresF32x4NEON},
-	F16:  {scoresF16x1NEON, scoresF16x2NEON, scoresF16x4NEON},
-	BF16: {scoresBF16x1NEON, scoresBF16x2NEON, scoresBF16x4NEON},
-	E4M3: {scoresE4M3x1NEON, scoresE4M3x2NEON, scoresE4M3x4NEON},
-	E5M2: {scoresE5M2x1NEON, scoresE5M2x2NEON, scoresE5M2x4NEON},
-	I8:   {scoresI8x1NEON, scoresI8x2NEON, scoresI8x4NEON},
-	I4:   {scoresI4x1NEON, scoresI4x2NEON, scoresI4x4NEON},
+	F32:  {1: scoresF32x1NEON, 2: scoresF32x2NEON, 4: scoresF32x4NEON},
+	F16:  {1: scoresF16x1NEON, 2: scoresF16x2NEON, 4: scoresF16x4NEON},
+	BF16: {1: scoresBF16x1NEON, 2: scoresBF16x2NEON, 4: scoresBF16x4NEON},
+	E4M3: {1: scoresE4M3x1NEON, 2: scoresE4M3x2NEON, 4: scoresE4M3x4NEON},
+	E5M2: {1: scoresE5M2x1NEON, 2: scoresE5M2x2NEON, 4: scoresE5M2x4NEON},
+	I8:   {1: scoresI8x1NEON, 2: scoresI8x2NEON, 4: scoresI8x4NEON},
+	I4:   {1: scoresI4x1NEON, 2: scoresI4x2NEON, 4: scoresI4x4NEON},
 }
 
 var accumulateNEON = [NumElems]blocks[accumulateKernel]{
-	F32:  {accumulateF32x1NEON, accumulateF32x2NEON, accumulateF32x4NEON},
-	F16:  {accumulateF16x1NEON, accumulateF16x2NEON, accumulateF16x4NEON},
-	BF16: {accumulateBF16x1NEON, accumulateBF16x2NEON, accumulateBF16x4NEON},
-	E4M3: {accumulateE4M3x1NEON, accumulateE4M3x2NEON, accumulateE4M3x4NEON},
-	E5M2: {accumulateE5M2x1NEON, accumulateE5M2x2NEON, accumulateE5M2x4NEON},
-	I8:   {accumulateI8x1NEON, accumulateI8x2NEON, accumulateI8x4NEON},
-	I4:   {accumulateI4x1NEON, accumulateI4x2NEON, accumulateI4x4NEON},
+	F32:  {1: accumulateF32x1NEON, 2: accumulateF32x2NEON, 4: accumulateF32x4NEON},
+	F16:  {1: accumulateF16x1NEON, 2: accumulateF16x2NEON, 4: accumulateF16x4NEON},
+	BF16: {1: accumulateBF16x1NEON, 2: accumulateBF16x2NEON, 4: accumulateBF16x4NEON},
+	E4M3: {1: accumulateE4M3x1NEON, 2: accumulateE4M3x2NEON, 4: accumulateE4M3x4NEON},
+	E5M2: {1: accumulateE5M2x1NEON, 2: accumulateE5M2x2NEON, 4: accumulateE5M2x4NEON},
+	I8:   {1: accumulateI8x1NEON, 2: accumulateI8x2NEON, 4: accumulateI8x4NEON},
+	I4:   {1: accumulateI4x1NEON, 2: accumulateI4x2NEON, 4: accumulateI4x4NEON},
 }

@@ -30,8 +30,11 @@ type level struct {
 var (
 	avx512 = level{
 		name: "avx512", suffix: "AVX512", lanes: 16,
-		blocks: []int{1, 2, 4, 8}, scoreWidths: map[int][]int{1: {8, 4, 1}, 2: {8, 4, 1}, 4: {8, 4, 1}, 8: {4, 1}},
-		widths: map[int][]int{1: {8, 4}, 2: {8, 4}, 4: {4}, 8: {2}},
+		blocks: []int{1, 2, 3, 4, 5, 6, 7, 8},
+		scoreWidths: map[int][]int{
+			1: {8, 4, 1}, 2: {8, 4, 1}, 3: {8, 4, 1}, 4: {8, 4, 1}, 5: {4, 1}, 6: {4, 1}, 7: {4, 1}, 8: {4, 1},
+		},
+		widths: map[int][]int{1: {8, 4}, 2: {8, 4}, 3: {4}, 4: {4}, 5: {4}, 6: {2}, 7: {2}, 8: {2}},
 	}
 	avx2 = level{
 		name: "avx2", suffix: "AVX2", lanes: 8,

@@ -23,14 +23,13 @@ func writeTables(dir string, levels []*level) error {
 	return os.WriteFile(filepath.Join(dir, "tables_amd64.go"), text, 0o644)
 }
 
-// table is a level's kernels of a stage: for 1, 2, 4 and 8 rows, nil where there
-// is none.
+// table is a level's kernels of a stage, by their number of rows.
 func table(b *bytes.Buffer, l *level, stage, kernel string) {
 	fmt.Fprintf(b, "\nvar %s%s = [NumElems]blocks[%s]{\n", stage, l.suffix, kernel)
 	for _, e := range elems {
 		fmt.Fprintf(b, "%s: {", e.name)
 		for _, r := range l.blocks {
-			fmt.Fprintf(b, "%s%sx%d%s, ", stage, e.name, r, l.suffix)
+			fmt.Fprintf(b, "%d: %s%sx%d%s, ", r, stage, e.name, r, l.suffix)
 		}
 		b.WriteString("},\n")
 	}

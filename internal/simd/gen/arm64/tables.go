@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// writeTables generates the tables that dispatch looks kernels up in: for 1, 2 and
-// 4 rows.
+// writeTables generates the tables that dispatch looks kernels up in, by their
+// number of rows.
 func writeTables(dir string) error {
 	var b bytes.Buffer
 	b.WriteString(header + "package simd\n")
@@ -18,7 +18,7 @@ func writeTables(dir string) error {
 		for _, e := range elems {
 			fmt.Fprintf(&b, "%s: {", e.name)
 			for _, r := range rowBlocks {
-				fmt.Fprintf(&b, "%s%sx%dNEON, ", stage, e.name, r)
+				fmt.Fprintf(&b, "%d: %s%sx%dNEON, ", r, stage, e.name, r)
 			}
 			b.WriteString("},\n")
 		}
