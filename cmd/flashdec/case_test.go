@@ -113,6 +113,10 @@ func TestUnknownExtrasAreFine(t *testing.T) {
 func TestRulesAreTold(t *testing.T) {
 	all, few := goodFile(), goodFile()
 	few.metadata = map[string]string{}
+	few.put("q", 1, 4, 3, 4)
+	few.put("k", 1, 2, 5, 4)
+	few.put("v", 1, 2, 5, 3)
+	few.tensors["lens"] = ints("lens", 5) // of one element, which an .npz has as metadata, too
 	for _, name := range []string{"sinks", "alibi_slopes", "mask"} {
 		delete(few.tensors, name)
 	}
