@@ -119,9 +119,9 @@ func readText(ctx context.Context, path string) (string, error) {
 		text string
 		err  error
 	}
-	done := make(chan read, 1)
+	done, stdin := make(chan read, 1), os.Stdin
 	go func() { // which may wait for ever, for a terminal or a pipe
-		text, err := readWhole(path)
+		text, err := readWhole(path, stdin)
 		done <- read{text, err}
 	}()
 	select {
@@ -132,8 +132,8 @@ func readText(ctx context.Context, path string) (string, error) {
 	}
 }
 
-func readWhole(path string) (string, error) {
-	f, name := os.Stdin, "standard input"
+func readWhole(path string, stdin *os.File) (string, error) {
+	f, name := stdin, "standard input"
 	if path != "-" {
 		var err error
 		if f, err = os.Open(path); err != nil {
