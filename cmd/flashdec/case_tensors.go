@@ -65,7 +65,7 @@ func (r *caseReader) inOrder(t tensorfile.Tensor, row int, each func(i int, data
 // which is rounded to nearest.
 func widen(dst []float32, t tensorfile.DType, data []byte) {
 	if t != tensorfile.F64 {
-		simd.Widen(dst, storedTypes[t].elem, data)
+		simd.Widen(dst, simd.Elem(storedTypes[t]), data)
 		return
 	}
 	for i := range dst {
@@ -94,18 +94,13 @@ func (r *caseReader) stored(name string) (tensorfile.Tensor, error) {
 	return tensorfile.Tensor{Name: t.Name, DType: tensorfile.F32, Shape: t.Shape, Data: tensorfile.Bytes(dst)}, err
 }
 
-// storedTypes says how keys and values of a file's type are stored and read.
-var storedTypes = map[tensorfile.DType]struct {
-	stored kv.DType
-	elem   simd.Elem
-}{
-	tensorfile.F32:  {kv.F32, simd.F32},
-	tensorfile.F16:  {kv.F16, simd.F16},
-	tensorfile.BF16: {kv.BF16, simd.BF16},
+// storedTypes says as what keys and values of a file's type are stored.
+var storedTypes = map[tensorfile.DType]kv.DType{
+	tensorfile.F32: kv.F32, tensorfile.F16: kv.F16, tensorfile.BF16: kv.BF16,
 }
 
 // storedAs is the type in which a tensor of keys or values is used in place.
-func storedAs(t tensorfile.Tensor) kv.DType { return storedTypes[t.DType].stored }
+func storedAs(t tensorfile.Tensor) kv.DType { return storedTypes[t.DType] }
 
 // rows reads the rows of a tensor as float32, exactly.
 type rows struct {
@@ -116,7 +111,7 @@ type rows struct {
 
 // rowsOf are the rows of the case's k or v.
 func (c *decodeCase) rowsOf(t tensorfile.Tensor) rows {
-	return rows{t.Data, storedTypes[t.DType].elem, t.Shape[3] * t.DType.Size()}
+	return rows{t.Data, simd.Elem(storedTypes[t.DType]), t.Shape[3] * t.DType.Size()}
 }
 
 // read fills dst with row i, or with as many rows from i on as dst holds.

@@ -33,7 +33,7 @@ func checkPlace(path, input string) error {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: output is there and is no regular file (%v), which would be replaced", path, info.Mode().Type())
 		}
-		if in, err := os.Stat(input); err == nil && os.SameFile(info, in) {
+		if isOneOf(info, input) {
 			return fmt.Errorf("%s: output is the input file itself, want another", path)
 		}
 	}
@@ -65,12 +65,18 @@ func notOfModel(path, model string) error {
 			files = append(files, filepath.Join(model, e.Name()))
 		}
 	}
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil && os.SameFile(info, out) {
-			return fmt.Errorf("%s: output is a file of the model %s, want another", quotePath(path), quotePath(model))
-		}
+	if isOneOf(out, files...) {
+		return fmt.Errorf("%s: output is a file of the model %s, want another", quotePath(path), quotePath(model))
 	}
 	return nil
+}
+
+// isOneOf tells whether one of the paths leads to the file.
+func isOneOf(file fs.FileInfo, paths ...string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && os.SameFile(info, file)
+	})
 }
 
 // writeOutput writes out [seqs, NumHeads, queries, ValueDim] and lse [seqs,

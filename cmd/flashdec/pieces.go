@@ -5,6 +5,7 @@ import (
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/plan"
 )
 
 // piece is what one step of an engine takes of a case: all queries of some
@@ -23,8 +24,6 @@ const (
 	// planBytes is what a unit of a plan takes, and an item: 64 bytes, as many while
 	// the plan is made, and as many until the collector has taken the last one.
 	planBytes = 3 * 64
-	// invariantKeys is the least number of keys that a split has in invariant mode.
-	invariantKeys = 256
 )
 
 // whole is all of the case as one piece.
@@ -61,7 +60,7 @@ func (c *decodeCase) stepBytes(splits int, invariant bool, tile int) int {
 	case splits > 0:
 		most = min(splits, max(longest, 1))
 	case invariant:
-		most = max(1, longest/invariantKeys)
+		most = max(1, longest/plan.InvariantKeys)
 	}
 	bytes := (c.queries + tile - 1) / tile * c.shape.NumKVHeads * (1 + most) * planBytes
 	if most > 1 { // a state is m, l and o
