@@ -90,7 +90,7 @@ func (b *Backend) describe(dev nv.Device) error {
 		return fmt.Errorf("%w: %s has compute capability %d.%d, want 8.0 or newer", nv.ErrNoGPU, b.name, major, minor)
 	}
 	b.sharedLimit -= staticShared
-	b.target = build.For(major, minor)
+	b.target = build.Kernels.For(major, minor)
 	b.tuning = tuningFor(b.sharedLimit)
 	return nil
 }
@@ -105,7 +105,7 @@ func tuningFor(sharedLimit int) tuning {
 func (b *Backend) start(image []byte) error {
 	var err error
 	if image == nil {
-		if image, err = unpack(b.target.File); err != nil {
+		if image, err = unpack(&build.Kernels, b.target.File); err != nil {
 			return err
 		}
 		if b.target.Major == 0 {

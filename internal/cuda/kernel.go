@@ -3,21 +3,26 @@ package cuda
 import (
 	"archive/zip"
 	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
 	"io"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/cuda/build"
 	"github.com/flashdec/flashdec/internal/nv"
 	"github.com/flashdec/flashdec/kv"
 )
 
 //go:embed kernels.zip
-var archive []byte
+var archives embed.FS
 
-// unpack reads one entry of the embedded archive.
-func unpack(name string) ([]byte, error) {
-	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+// unpack reads an image of an embedded archive.
+func unpack(a *build.Archive, name string) ([]byte, error) {
+	packed, err := archives.ReadFile(a.File)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {
 		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
 	}

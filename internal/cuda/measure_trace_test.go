@@ -9,14 +9,14 @@ import (
 	"github.com/flashdec/flashdec/internal/nv"
 )
 
-// stamp is Stamp of kernels/trace.cuh; a block has one a mark.
+// stamp is Stamp of kernels/trace.cuh; a block has one a mark, zero where it did not pass.
 type stamp struct {
 	time   uint64 // ns
 	cycles uint32
 	_      uint32 // the multiprocessor
 }
 
-var marks = [...]string{"started", "first tile", "walked", "stored", "arrived", "gathered", "done"}
+var marks = [...]string{"started", "first tile", "walked", "stored", "band arrived", "gathered", "stored", "arrived", "gathered", "done"}
 
 // trace prints, for one launch among many, when blocks reach their marks after the
 // first one started, and the cycles since the mark before.

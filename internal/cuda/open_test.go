@@ -44,33 +44,35 @@ func open(t testing.TB) *Backend {
 	return b
 }
 
-// TestKernelsMatchSources fails when kernels/ was changed and kernels.zip was not
-// built anew. It needs no nvcc.
+// TestKernelsMatchSources fails when kernels/ was changed and the archives were not
+// built anew, or when an archive is another than was built. It needs no nvcc.
 func TestKernelsMatchSources(t *testing.T) {
 	if _, err := os.Stat("kernels/decode.cu"); err != nil {
 		t.Skip("the sources are not here: the test binary runs elsewhere")
 	}
-	want, err := build.HashSources(os.DirFS("kernels"))
+	want, err := build.Sums(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := unpack(build.HashFile)
+	got, err := os.ReadFile(build.SumsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("kernels.zip was built from other sources or flags (%.12s, now %.12s): run go generate ./internal/cuda", got, want)
+		t.Errorf("the archives were built from other sources or with other flags, or are others: run go generate ./internal/cuda; %s has\n%snow it is\n%s", build.SumsFile, got, want)
 	}
 }
 
 func TestEveryTargetIsEmbedded(t *testing.T) {
-	for _, target := range build.Targets {
-		image, err := unpack(target.File)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(image) < 1000 {
-			t.Errorf("%s has %d bytes", target.File, len(image))
+	for _, a := range build.Archives {
+		for _, target := range a.Targets {
+			image, err := unpack(a, target.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(image) < 1000 {
+				t.Errorf("%s of %s has %d bytes", target.File, a.File, len(image))
+			}
 		}
 	}
 }
@@ -90,7 +92,7 @@ func TestTargetForEveryGPU(t *testing.T) {
 		{12, 1, "sm_120.cubin"},
 		{13, 0, "compute_80.ptx"},
 	} {
-		got := build.For(c.major, c.minor)
+		got := build.Kernels.For(c.major, c.minor)
 		if got.File != c.want {
 			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got.File, c.want)
 		}

@@ -6,12 +6,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
 )
 
-// Target is one entry of the archive.
+// Archive is one build of kernels/decode.cu: a zip file of an image a target.
+type Archive struct {
+	File    string
+	Defines []string // for nvcc, beside the target's flags
+	Targets []Target // the best first among those of one major version; PTX last
+}
+
+// Target is one entry of an archive.
 type Target struct {
 	File  string
 	Major int // compute capability; 0 is PTX, for what no cubin fits
@@ -22,15 +30,7 @@ type Target struct {
 // Arch is the instruction set that a target's kernels are in, such as sm_90a.
 func (t Target) Arch() string { return strings.TrimSuffix(t.File, path.Ext(t.File)) }
 
-// Targets, best first among those of one major version.
-var Targets = []Target{
-	cubin(8, 9, "89"),
-	cubin(8, 6, "86"),
-	cubin(8, 0, "80"),
-	cubin(9, 0, "90a"),
-	cubin(12, 0, "120"),
-	{File: "compute_80.ptx", Flags: []string{"-arch=compute_80", "-ptx"}},
-}
+var ptx = Target{File: "compute_80.ptx", Flags: []string{"-arch=compute_80", "-ptx"}}
 
 func cubin(major, minor int, arch string) Target {
 	return Target{
@@ -39,10 +39,26 @@ func cubin(major, minor int, arch string) Target {
 	}
 }
 
+// Kernels are what computes.
+var Kernels = Archive{
+	File: "kernels.zip",
+	Targets: []Target{
+		cubin(8, 9, "89"),
+		cubin(8, 6, "86"),
+		cubin(8, 0, "80"),
+		cubin(9, 0, "90a"),
+		cubin(12, 0, "120"),
+		ptx,
+	},
+}
+
+// Archives are all there are.
+var Archives = []*Archive{&Kernels}
+
 // For returns the target to load on a GPU of the given compute capability: the
 // newest cubin of its major version that is not newer than itself, else PTX.
-func For(major, minor int) Target {
-	for _, t := range Targets {
+func (a *Archive) For(major, minor int) Target {
+	for _, t := range a.Targets {
 		if t.Major == major && t.Minor <= minor || t.Major == 0 {
 			return t
 		}
@@ -50,28 +66,53 @@ func For(major, minor int) Target {
 	panic("build: no PTX among the targets")
 }
 
-// HashFile is the archive's entry that holds [HashSources].
-const HashFile = "sources.sha256"
+// SumsFile has a line an archive: its [Archive.Sum] as it was built. It lies beside
+// the archives and not in them, since a change of the sources that changes no
+// instruction leaves the archive as it is.
+const SumsFile = "kernels.sum"
 
-// HashSources is the hash of all kernel sources and of the compiler's flags.
-func HashSources(kernels fs.FS) (string, error) {
-	h := sha256.New()
-	for _, pattern := range []string{"*.cu", "*.cuh"} {
-		files, err := fs.Glob(kernels, pattern)
+// Sum is the archive's line of [SumsFile] for what lies in a folder now: the hash of all
+// kernel sources and the compiler's flags, and that of the archive.
+func (a *Archive) Sum(dir fs.FS) (string, error) {
+	built := sha256.New()
+	for _, pattern := range []string{"kernels/*.cu", "kernels/*.cuh"} {
+		files, err := fs.Glob(dir, pattern)
 		if err != nil {
 			return "", err
 		}
 		for _, name := range files {
-			data, err := fs.ReadFile(kernels, name)
+			data, err := fs.ReadFile(dir, name)
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(h, "%s %d\n", path.Base(name), len(data))
-			h.Write(data)
+			fmt.Fprintf(built, "%s %d\n", path.Base(name), len(data))
+			built.Write(data)
 		}
 	}
-	for _, t := range Targets {
-		fmt.Fprintln(h, t.File, t.Flags)
+	for _, t := range a.Targets {
+		fmt.Fprintln(built, t.File, a.Defines, t.Flags)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	packed := sha256.New()
+	f, err := dir.Open(a.File)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if _, err := io.Copy(packed, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s sources %s archive %s\n", a.File, hex.EncodeToString(built.Sum(nil)), hex.EncodeToString(packed.Sum(nil))), nil
+}
+
+// Sums is the text of [SumsFile] for what lies in a folder now.
+func Sums(dir fs.FS) (string, error) {
+	var text strings.Builder
+	for _, a := range Archives {
+		line, err := a.Sum(dir)
+		if err != nil {
+			return "", err
+		}
+		text.WriteString(line)
+	}
+	return text.String(), nil
 }

@@ -1,8 +1,9 @@
-// Command gen compiles kernels/decode.cu for every architecture and packs the
-// results, with the sources' hash, into kernels.zip. It runs in internal/cuda.
+// Command gen compiles kernels/decode.cu for every target of the archives named, of
+// all unless some are, packs the results, and writes kernels.sum, which ties archives
+// to sources. It runs in internal/cuda.
 //
-//	gen -print       prints the compiler's command lines, to run elsewhere
-//	gen -images DIR  packs what they made
+//	gen -print [ARCHIVE]       prints the compiler's command lines, to run elsewhere
+//	gen -images DIR ARCHIVE    packs what they made
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec/internal/cuda/build"
@@ -31,38 +33,75 @@ func main() {
 }
 
 func run() error {
-	images := flag.String("images", "", "folder of images that were compiled elsewhere")
+	images := flag.String("images", "", "folder of one archive's images that were compiled elsewhere")
 	printOnly := flag.Bool("print", false, "print the command lines that make the images")
 	flag.Parse()
-	if *printOnly {
-		for _, t := range build.Targets {
-			fmt.Println("nvcc", strings.Join(arguments(".", t), " "))
+	archives, err := named(flag.Args())
+	if err != nil {
+		return err
+	}
+	if *images != "" && len(archives) != 1 {
+		return errors.New("-images wants the name of one archive")
+	}
+	for _, a := range archives {
+		if *printOnly {
+			for _, t := range a.Targets {
+				fmt.Println("nvcc", strings.Join(arguments(".", a, t), " "))
+			}
+			continue
 		}
+		if err := pack(a, *images); err != nil {
+			return fmt.Errorf("%s: %w", a.File, err)
+		}
+	}
+	if *printOnly {
 		return nil
 	}
-	hash, err := build.HashSources(os.DirFS("kernels"))
+	sums, err := build.Sums(os.DirFS("."))
 	if err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp("", "kernels")
-	if err != nil {
-		return err
+	return os.WriteFile(build.SumsFile, []byte(sums), 0o644)
+}
+
+// named are the archives of those names, all for none.
+func named(names []string) ([]*build.Archive, error) {
+	if len(names) == 0 {
+		return build.Archives, nil
 	}
-	defer os.RemoveAll(temp)
-	dir := temp
+	var list []*build.Archive
+	for _, name := range names {
+		i := slices.IndexFunc(build.Archives, func(a *build.Archive) bool { return a.File == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no archive is named %q", name)
+		}
+		list = append(list, build.Archives[i])
+	}
+	return list, nil
+}
+
+// pack writes an archive of the images in a folder, or of those that it compiles
+// where that is "".
+func pack(a *build.Archive, images string) error {
+	dir := images
+	if images == "" {
+		temp, err := os.MkdirTemp("", "kernels")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(temp)
+		dir = temp
+	}
 	var packed bytes.Buffer
 	w := zip.NewWriter(&packed)
 	w.RegisterCompressor(zip.Deflate, func(out io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(out, flate.BestCompression)
 	})
-	for _, t := range build.Targets {
-		if *images == "" {
-			err = compile(dir, t)
-		} else {
-			dir = *images
-		}
-		if err != nil {
-			return err
+	for _, t := range a.Targets {
+		if images == "" {
+			if err := compile(dir, a, t); err != nil {
+				return err
+			}
 		}
 		image, err := os.ReadFile(filepath.Join(dir, t.File))
 		if err != nil {
@@ -71,15 +110,12 @@ func run() error {
 		if err := add(w, t.File, image); err != nil {
 			return err
 		}
-		log.Printf("%s: %d bytes", t.File, len(image))
-	}
-	if err := add(w, build.HashFile, []byte(hash)); err != nil {
-		return err
+		log.Printf("%s: %s: %d bytes", a.File, t.File, len(image))
 	}
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile("kernels.zip", packed.Bytes(), 0o644)
+	return os.WriteFile(a.File, packed.Bytes(), 0o644)
 }
 
 func add(w *zip.Writer, name string, data []byte) error {
@@ -92,12 +128,12 @@ func add(w *zip.Writer, name string, data []byte) error {
 }
 
 // compile builds one target, one job at a time.
-func compile(dir string, t build.Target) error {
+func compile(dir string, a *build.Archive, t build.Target) error {
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
 		return errors.New("nvcc 13.0 is not on the PATH; see doc.go")
 	}
-	cmd := exec.Command(nvcc, arguments(dir, t)...)
+	cmd := exec.Command(nvcc, arguments(dir, a, t)...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", t.File, err)
@@ -106,7 +142,7 @@ func compile(dir string, t build.Target) error {
 }
 
 // arguments are nvcc's, in internal/cuda, for an image in dir.
-func arguments(dir string, t build.Target) []string {
-	args := append([]string{"-std=c++17", "-O3", "-o", filepath.Join(dir, t.File)}, t.Flags...)
-	return append(args, "kernels/decode.cu")
+func arguments(dir string, a *build.Archive, t build.Target) []string {
+	args := append([]string{"-std=c++17", "-O3", "-o", filepath.Join(dir, t.File)}, a.Defines...)
+	return append(append(args, t.Flags...), "kernels/decode.cu")
 }

@@ -12,38 +12,49 @@ using namespace flashdec;
     decode_work<type, k, v, sets>(p);                                                         \
   }
 
+// Left out of the traced build, to keep it small.
+#ifdef FLASHDEC_TRACE
+#define DECODE_UNTRACED(name, type, k, v, sets)
+#else
+#define DECODE_UNTRACED DECODE
+#endif
+
 extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float m[kMaxRows * kWarps], l[kMaxRows * kWarps];
   __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
   const Work w = work_of(p);
+  mark(p, kStarted);
   States s{1, m, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, true, kept_m, kept_l};
   for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) m[i] = -CUDART_INF_F;
   __syncthreads();
   general_work(p, w, s);
+  mark(p, kWalked);
   finish<1, 0>(p, w, s, s.o);
 }
 
+#ifndef FLASHDEC_TRACE
 extern "C" __global__ void __launch_bounds__(512) read_floor(const __grid_constant__ FloorParams p) { read_all(p); }
 
 extern "C" __global__ void __launch_bounds__(128) store_rows(const __grid_constant__ StoreParams p) {
   flashdec::store_rows(p);
 }
+#endif
 
-#define DIMS(name, type)          \
-  DECODE(name, type, 64, 64, 1)   \
-  DECODE(name, type, 64, 64, 2)   \
-  DECODE(name, type, 128, 128, 1) \
-  DECODE(name, type, 128, 128, 2) \
-  DECODE(name, type, 192, 128, 1) \
+#define DIMS(name, type)                   \
+  DECODE(name, type, 64, 64, 1)            \
+  DECODE(name, type, 64, 64, 2)            \
+  DECODE(name, type, 128, 128, 1)          \
+  DECODE(name, type, 128, 128, 2)          \
+  DECODE_UNTRACED(name, type, 192, 128, 1) \
   DECODE(name, type, 256, 256, 1)
 
 // Codes of dim 64 are few bytes: groups above 8 read them twice.
-#define CODE_DIMS(name, type)     \
-  DECODE(name, type, 64, 64, 1)   \
-  DECODE(name, type, 128, 128, 1) \
-  DECODE(name, type, 128, 128, 2) \
-  DECODE(name, type, 256, 256, 1)
+#define CODE_DIMS(name, type)              \
+  DECODE_UNTRACED(name, type, 64, 64, 1)   \
+  DECODE(name, type, 128, 128, 1)          \
+  DECODE_UNTRACED(name, type, 128, 128, 2) \
+  DECODE_UNTRACED(name, type, 256, 256, 1)
 
 DIMS(bf16, __nv_bfloat16)
 DIMS(f16, __half)

@@ -214,18 +214,18 @@ __device__ __forceinline__ void finish(const Params &p, const Work &w, States s,
     merge_states<kWide, kDim>(p, w, s, target, split);
     if (target == kResult) break;
     if (target == kPartial) {
-      mark(p, kStored);
+      mark(p, first ? kStored : kBandStored);
       group = first ? group_of(p, later(w)) : all_bands(p, later(w));
       done = 0;
       if (!last_to_arrive(p, group)) break;
-      mark(p, kArrived);
+      mark(p, group.final ? kArrived : kBandArrived);
     } else {
       __syncthreads();
     }
     done = gather_partials<kWide, kDim>(p, later(w), s, group, done, shared);
     target = done < group.count ? kKeep : group.final ? kResult : kPartial;
     split = group.first;
-    mark(p, kGathered);
+    mark(p, group.final ? kGathered : kBandGathered);
   }
   mark(p, kDone);
 }

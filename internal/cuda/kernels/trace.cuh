@@ -1,11 +1,26 @@
-// Where a block's time goes, in builds with FLASHDEC_TRACE alone.
+// Which multiprocessor runs a block and where its time goes, in the traced build
+// (FLASHDEC_TRACE) alone: in the plain one, mark() is nothing.
 #pragma once
 #include "params.cuh"
 
 namespace flashdec {
 
-// Points of a block's life.
-enum Mark { kStarted, kFirstTile, kWalked, kStored, kArrived, kGathered, kDone, kMarks };
+// Points of a block's life, in their order; internal/cuda/trace.go numbers them alike.
+// A block passes those of a band where it merges one, and kArrived where it merges
+// the result.
+enum Mark {
+  kStarted,
+  kFirstTile,
+  kWalked,
+  kStored,  // its own partial state
+  kBandArrived,
+  kBandGathered,
+  kBandStored,
+  kArrived,
+  kGathered,
+  kDone,
+  kMarks
+};
 
 // A mark of thread 0: nanoseconds of the GPU's clock, cycles of the multiprocessor's.
 struct alignas(16) Stamp {
