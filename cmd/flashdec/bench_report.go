@@ -2,10 +2,10 @@ package main
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,10 +137,7 @@ func (r *benchReport) csv() error {
 	w := csv.NewWriter(r.t.out)
 	header := false
 	for _, x := range r.rows {
-		names, values, err := fields(x)
-		if err != nil {
-			return err
-		}
+		names, values := fields(x)
 		if !header {
 			_ = w.Write(names) // Error tells below
 			header = true
@@ -151,31 +148,15 @@ func (r *benchReport) csv() error {
 	return w.Error()
 }
 
-// fields are a row's JSON names and values, those that JSON leaves out where empty always
-// among them.
-func fields(x bench.Row) (names, values []string, err error) {
-	note, tuned := x.Note, x.Tuned
-	x.Note, x.Tuned = "", ""
-	text, err := json.Marshal(x)
-	if err != nil {
-		return nil, nil, err
+// fields are a row's JSON names and values, those that JSON leaves out where empty among
+// them.
+func fields(x bench.Row) (names, values []string) {
+	v := reflect.ValueOf(x)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		names, values = append(names, name), append(values, fmt.Sprint(v.Field(i)))
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber()
-	for i := -1; decoder.More() || i < 0; i++ {
-		token, err := decoder.Token()
-		if err != nil {
-			return nil, nil, err
-		}
-		switch {
-		case i < 0: // the opening brace
-		case i%2 == 0:
-			names = append(names, fmt.Sprint(token))
-		default:
-			values = append(values, fmt.Sprint(token))
-		}
-	}
-	return append(names, "note", "tuned"), append(values, note, tuned), nil
+	return names, values
 }
 
 // compare prints what changed: below the table, or beside what machines read.

@@ -43,7 +43,7 @@ type identity struct {
 }
 
 func identify(r Row) identity {
-	return identity{r.Suite, r.Case, r.Impl, r.Backend, r.Kernel, r.Threads, r.KVBytes}
+	return identity{r.Suite, r.Case, r.Impl, r.Backend, r.Kernel, r.Threads, r.Bytes()}
 }
 
 // units is the time in units of what the bare read took.

@@ -46,7 +46,15 @@ type Row struct {
 	Command  string  `json:"command"`
 	Note     string  `json:"note,omitempty"`
 	Tuned    string  `json:"tuned,omitempty"` // what flashdec tune found, where it was used
+
+	// Of a model's decode step, where Len is the tokens that it saw, its own counted.
+	Model       string  `json:"model,omitempty"`
+	WeightBytes int     `json:"weight_bytes,omitempty"` // that the step reads beside KVBytes
+	TokenRate   float64 `json:"tokens_per_second,omitempty"`
 }
+
+// Bytes are all that a step reads.
+func (r *Row) Bytes() int { return r.WeightBytes + r.KVBytes }
 
 // Row is what a measured way has to report. Suite, commit and command are the
 // caller's to add.

@@ -73,8 +73,8 @@ func within(ticks []plot.Tick, low, high float64) (below, above float64) {
 func floors(rows []bench.Row) plotter.XYs {
 	var points plotter.XYs
 	for _, r := range rows {
-		if n := len(points); r.Ceiling > 0 && r.KVBytes > 0 && (n == 0 || points[n-1].X < float64(r.Len)) {
-			points = append(points, plotter.XY{X: float64(r.Len), Y: float64(r.KVBytes) / r.Ceiling})
+		if n := len(points); r.Ceiling > 0 && r.Bytes() > 0 && (n == 0 || points[n-1].X < float64(r.Len)) {
+			points = append(points, plotter.XY{X: float64(r.Len), Y: float64(r.Bytes()) / r.Ceiling})
 		}
 	}
 	return points

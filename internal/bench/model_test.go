@@ -1,0 +1,46 @@
+package bench_test
+
+import (
+	"testing"
+
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// TestModelRow: a decode step's rate and share are of weights, keys and values together, and what was
+// measured of another model or context is not compared.
+func TestModelRow(t *testing.T) {
+	s := bench.ModelSteps{
+		Model: "abacus", Context: 128, Impl: "unsplit", Splits: 1, WeightBytes: 900, KVBytes: 100, KVDType: "f16", QHeads: 4, KVHeads: 2, Dim: 8,
+		Seconds: []float64{0.5, 0.25, 0.125}, Ceiling: []float64{8000, 10000, 5000},
+	}
+	r := s.Row(2, backend.Info{Name: "cpu", Device: "beads"})
+	for _, f := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"bytes", float64(r.Bytes()), 1000},
+		{"tokens a second", r.TokenRate, 4},
+		{"bytes a second", r.Rate, 4000},
+		{"share", r.Share, 0.5},
+		{"least seconds", r.Min, 0.125},
+		{"spread", r.Spread, 0.25},
+		{"context", float64(r.Len), 128},
+		{"splits", float64(r.Splits), 1},
+		{"threads", float64(r.Threads), 2},
+	} {
+		if f.got != f.want {
+			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
+		}
+	}
+	if r.Suite != bench.ModelSuite || r.Model != "abacus" || r.Impl != "unsplit" || r.Device != "beads" || r.KVDType != "f16" {
+		t.Errorf("the row does not say what was measured: %+v", r)
+	}
+	s.WeightBytes++
+	if changes := bench.Compare([]bench.Row{r}, []bench.Row{s.Row(2, backend.Info{Name: "cpu", Device: "beads"})}); len(changes) != 0 {
+		t.Errorf("steps of other bytes are compared: %+v", changes)
+	}
+	if changes := bench.Compare([]bench.Row{r}, []bench.Row{r}); len(changes) != 1 || changes[0].Beyond() {
+		t.Errorf("a row beside itself: %+v", changes)
+	}
+}
