@@ -5,11 +5,10 @@ import (
 	"time"
 
 	"github.com/flashdec/flashdec"
-	"github.com/flashdec/flashdec/attn"
 )
 
 // turnTables computes the angles of all tokens, for each kind of layer that the model has.
-func (b *batch) turnTables() {
+func (b *host) turnTables() {
 	half := b.cfg.HeadDim / 2
 	for k := range numKinds {
 		if !b.has(k) {
@@ -17,63 +16,52 @@ func (b *batch) turnTables() {
 		}
 		b.each(func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				b.cfg.ropes[k].angles(b.cos[k][i*half:(i+1)*half], b.sin[k][i*half:(i+1)*half], b.positions[i])
+				b.cfg.ropes[k].angles(b.cos[k][i*half:(i+1)*half], b.sin[k][i*half:(i+1)*half], b.in.Positions[i])
 			}
 		})
 	}
 }
 
 // has reports whether any layer is of a kind.
-func (b *batch) has(k kind) bool {
-	n := b.cfg.NumSliding()
-	if k == full {
-		n = b.cfg.NumLayers() - n
-	}
-	return n > 0
-}
+func (b *host) has(k kind) bool { return b.in.Lens[k] != nil }
 
 // plan plans the attention of all layers: one plan a kind.
-func (b *batch) plan() error {
+func (b *host) plan() error {
 	defer b.timed(time.Now())
 	for k := range numKinds {
 		if !b.has(k) {
 			continue
 		}
 		var err error
-		b.steps[k], err = b.runner.opt.Engine.Plan(flashdec.Batch{
-			Shape:      b.cfg.Shape(),
-			Options:    attn.Options{Scale: b.cfg.Scale, Softcap: b.cfg.Softcap, Causal: true, Window: b.cfg.window(k)},
-			Lens:       b.lens[k],
-			NumQueries: b.queries,
-			NumSplits:  b.runner.opt.NumSplits,
-			Invariant:  b.runner.opt.Invariant,
-		})
-		if err != nil {
+		if b.steps[k], err = b.options.Plan(k, b.in.Lens[k], b.in.Queries); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// attention is x += attention(norm(x)) of layer i.
-func (b *batch) attention(ctx context.Context, i int, w *layer) error {
+// Project implements [network.Steps].
+func (b *host) Project(i int) error {
+	w := &b.weights.layers[i]
 	b.norm(w.attnNorm)
 	b.crew.multiply(b.tokens,
 		product{&w.query, b.h, b.q},
 		product{&w.key, b.h, b.k},
 		product{&w.value, b.h, b.v},
 	)
-	b.turn(w)
-	if err := b.decode(ctx, i, w); err != nil {
-		return err
-	}
+	return nil
+}
+
+// AddAttention implements [network.Steps].
+func (b *host) AddAttention(i int) error {
+	w := &b.weights.layers[i]
 	b.crew.multiply(b.tokens, product{&w.out, b.o, b.h})
 	b.addNormed(w.postAttnNorm)
 	return nil
 }
 
 // turn norms the heads of queries and keys where the family does, and turns them to their positions.
-func (b *batch) turn(w *layer) {
+func (b *host) turn(w *layer) {
 	c, half, r := b.cfg, b.cfg.HeadDim/2, &b.cfg.ropes[w.kind]
 	b.each(func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -95,19 +83,20 @@ func (b *batch) turn(w *layer) {
 // row is row i of x.
 func row(x []float32, i, size int) []float32 { return x[i*size : (i+1)*size] }
 
-// decode stores the new keys and values of layer i and attends: the engine's part.
-func (b *batch) decode(ctx context.Context, i int, w *layer) error {
+// Attend implements [network.Steps]: the attention is the engine's part.
+func (b *host) Attend(ctx context.Context, i int) error {
+	w := &b.weights.layers[i]
+	b.turn(w)
 	defer b.timed(time.Now())
-	b.seqs = b.seqs[:0]
 	size, first := b.cfg.NumKVHeads*b.cfg.HeadDim, 0
-	for _, p := range b.parts {
-		seq, end := p.Seq.layers[i], first+len(p.IDs)
+	for j, seq := range b.in.Seqs[i] {
+		end := first + b.in.Queries[j]
 		if err := seq.Append(b.k[first*size:end*size], b.v[first*size:end*size]); err != nil {
 			return err
 		}
-		b.seqs, first = append(b.seqs, seq), end
+		first = end
 	}
-	view, err := b.runner.caches[i].View(b.seqs...)
+	view, err := b.caches[i].View(b.in.Seqs[i]...)
 	if err != nil {
 		return err
 	}
@@ -117,5 +106,5 @@ func (b *batch) decode(ctx context.Context, i int, w *layer) error {
 			return err
 		}
 	}
-	return b.runner.opt.Engine.Decode(ctx, step, b.q, view, &flashdec.Output{Out: b.o})
+	return b.engine.Decode(ctx, step, b.q, view, &flashdec.Output{Out: b.o})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/network"
 )
 
 var (
@@ -20,15 +21,12 @@ var (
 )
 
 // kind is what layers may differ in.
-type kind uint8
+type kind = network.Kind
 
 const (
-	full    kind = iota // sees all keys
-	sliding             // sees the newest keys alone
-	numKinds
+	full, sliding = network.Full, network.Sliding
+	numKinds      = network.NumKinds
 )
-
-func (k kind) String() string { return [numKinds]string{"full", "sliding"}[k] }
 
 // Config is what a model is, whatever file it came from.
 type Config struct {

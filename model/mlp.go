@@ -6,20 +6,24 @@ import (
 	"slices"
 )
 
-// mlp is x += mlp(norm(x)).
-func (b *batch) mlp(w *layer) {
+// Gate implements [network.Steps].
+func (b *host) Gate(i int) error {
+	w := &b.weights.layers[i]
 	b.norm(w.mlpNorm)
-	if w.experts != nil {
-		b.experts(w)
-	} else {
-		b.gated(b.tokens, b.h, &w.gate, &w.up)
-		b.crew.multiply(b.tokens, product{&w.down, b.gate, b.h})
-	}
+	b.gated(b.tokens, b.h, &w.gate, &w.up)
+	return nil
+}
+
+// AddMLP implements [network.Steps].
+func (b *host) AddMLP(i int) error {
+	w := &b.weights.layers[i]
+	b.crew.multiply(b.tokens, product{&w.down, b.gate, b.h})
 	b.addNormed(w.postMLPNorm)
+	return nil
 }
 
 // gated is act(x·gate)·(x·up) for n rows, into b.gate. Whoever computes a span of both gates it.
-func (b *batch) gated(n int, x []float32, gate, up *linear) {
+func (b *host) gated(n int, x []float32, gate, up *linear) {
 	size := b.cfg.MLPSize
 	g, u := product{gate, x, b.gate}, product{up, x, b.up}
 	if gate.span() != up.span() { // of different types
@@ -54,9 +58,10 @@ type routing struct {
 	weight float32
 }
 
-// experts is h = Σ weight · mlp_e(h) over the experts that each token's router chose.
-func (b *batch) experts(w *layer) {
-	c, m := b.cfg, &b.mixture
+// Experts implements [network.Steps]: h = Σ weight · mlp_e(h) over the experts that each token's router chose.
+func (b *host) Experts(i int) error {
+	c, m, w := b.cfg, &b.mixture, &b.weights.layers[i]
+	b.norm(w.mlpNorm)
 	m.scores = resize(m.scores, b.tokens*c.NumExperts)
 	b.crew.multiply(b.tokens, product{&w.router, b.h, m.scores})
 	b.route()
@@ -68,10 +73,12 @@ func (b *batch) experts(w *layer) {
 		}
 	}
 	copy(b.h, m.sum)
+	b.addNormed(w.postMLPNorm)
+	return nil
 }
 
 // route chooses each token's experts: those with the highest scores, weighed by the softmax over them.
-func (b *batch) route() {
+func (b *host) route() {
 	c, m := b.cfg, &b.mixture
 	if len(m.chosen) != c.NumExperts {
 		m.chosen = make([][]routing, c.NumExperts)
@@ -98,7 +105,7 @@ func (b *batch) route() {
 }
 
 // expert adds one expert's answers to the sums.
-func (b *batch) expert(e *expert, chosen []routing) {
+func (b *host) expert(e *expert, chosen []routing) {
 	c, m, n := b.cfg, &b.mixture, len(chosen)
 	m.x, m.y = resize(m.x, n*c.HiddenSize), resize(m.y, n*c.HiddenSize)
 	for i, r := range chosen {
@@ -119,7 +126,7 @@ func (b *batch) expert(e *expert, chosen []routing) {
 }
 
 // gatedInterleaved is gated where gate and up are the even and odd outputs of one matrix.
-func (b *batch) gatedInterleaved(n int, x []float32, w *linear) {
+func (b *host) gatedInterleaved(n int, x []float32, w *linear) {
 	size, m := b.cfg.MLPSize, &b.mixture
 	m.gateUp = resize(m.gateUp, n*2*size)
 	b.crew.multiply(n, product{w, x, m.gateUp})

@@ -7,12 +7,14 @@ import (
 	"sync"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/network"
 )
 
 // Model is a loaded model. Its weights lie in mapped files. It may be used by several runners at once.
 type Model struct {
 	config  Config
 	weights *weights
+	network *network.Network
 	source  *source
 	file    *gguf.File // nil for a folder
 
@@ -86,6 +88,7 @@ func (m *Model) load(path string, names namer) (*Model, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.source.close())
 	}
+	m.network = m.describe()
 	return m, nil
 }
 

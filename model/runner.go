@@ -10,12 +10,16 @@ import (
 	"time"
 
 	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/kv"
 )
 
 // Options say how a runner computes. Engine is required; the rest may be zero.
 type Options struct {
 	Engine *flashdec.Engine // computes the attention; the caller closes it
+	// Device computes all of a model, where that is not the CPU: package model/gpu has one. It goes with an
+	// Engine on the same GPU, which then plans alone.
+	Device Device
 	// Threads is how many goroutines multiply, the caller of Forward counted. Zero means GOMAXPROCS.
 	Threads int
 	// KeyType and ValueType are what the caches store. The zero value is F32.
@@ -35,6 +39,9 @@ type Options struct {
 	// Invariant makes attention independent of a batch's other sequences and of the number of threads.
 	Invariant bool
 }
+
+// Device computes models elsewhere than on the CPU.
+type Device = network.Device
 
 const (
 	defaultBatchTokens = 256
@@ -76,16 +83,16 @@ func (o *Options) complete(c *Config) error {
 	return nil
 }
 
-// Runner turns tokens into logits: a model, an engine, a cache a layer, and buffers. Its methods may be
-// called from several goroutines, one Forward at a time taking effect.
+// Runner turns tokens into logits: a model, an engine, caches, and buffers. Its methods may be called from
+// several goroutines, one Forward at a time taking effect.
 type Runner struct {
 	model *Model
 	opt   Options
-	crew  *crew
+	net   *network.Network
 
 	mu     sync.Mutex
-	caches []*kv.Cache // one a layer
-	batch  batch
+	steps  network.Steps
+	caches []network.Cache // the steps'
 	stats  Stats
 	closed bool
 }
@@ -94,7 +101,7 @@ type Runner struct {
 type Stats struct {
 	Tokens    int
 	Seconds   float64 // in Forward
-	Attention float64 // seconds of these in attention, from planning to the last merge
+	Attention float64 // seconds of these in attention, from planning to the last merge; of the CPU alone
 }
 
 // NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput, or what
@@ -106,17 +113,37 @@ func NewRunner(m *Model, opt Options) (*Runner, error) {
 	if err := m.hold(); err != nil {
 		return nil, err
 	}
-	r := &Runner{model: m, opt: opt}
-	for _, k := range m.config.layers {
-		cache, err := opt.Engine.NewCache(r.cacheConfig(k))
-		if err != nil {
-			m.drop()
-			return nil, errors.Join(fmt.Errorf("model: %w", err), r.closeCaches())
-		}
-		r.caches = append(r.caches, cache)
+	r := &Runner{model: m, opt: opt, net: m.network}
+	if err := r.open(); err != nil {
+		m.drop()
+		return nil, fmt.Errorf("model: %w", err)
 	}
-	r.crew = newCrew(opt.Threads)
 	return r, nil
+}
+
+// open opens the steps, on the CPU or the device.
+func (r *Runner) open() (err error) {
+	o := network.Options{Plan: r.plan, MaxTokens: r.opt.BatchTokens}
+	for k := range numKinds {
+		o.Cache[k] = r.cacheConfig(k)
+	}
+	if r.opt.Device != nil {
+		r.steps, err = r.opt.Device.Open(r.net, o)
+	} else {
+		r.steps, err = newHost(r.model, r.opt.Engine, r.opt.Threads, o)
+	}
+	if err == nil {
+		r.caches = r.steps.Caches()
+	}
+	return err
+}
+
+// plan plans the attention of all layers of a kind.
+func (r *Runner) plan(k kind, lens, queries []int) (*flashdec.Step, error) {
+	return r.opt.Engine.Plan(flashdec.Batch{
+		Shape: r.net.Shape, Options: r.net.Attention[k], Lens: lens, NumQueries: queries,
+		NumSplits: r.opt.NumSplits, Invariant: r.opt.Invariant,
+	})
 }
 
 // cacheConfig describes the cache of a layer of some kind. One with a window needs room for the window
@@ -178,14 +205,13 @@ func (r *Runner) Close() error {
 	}
 	defer r.mu.Unlock()
 	r.closed = true
-	r.crew.close()
 	r.model.drop()
-	return r.closeCaches()
+	return r.steps.Close()
 }
 
 // lock takes the lock of a runner that can be used, and wraps ErrInput for others.
 func (r *Runner) lock() error {
-	if r == nil || r.crew == nil {
+	if r == nil || r.steps == nil {
 		return fmt.Errorf("%w: the runner was never made", ErrInput)
 	}
 	r.mu.Lock()
@@ -194,14 +220,6 @@ func (r *Runner) lock() error {
 		return fmt.Errorf("%w: the runner is closed", ErrInput)
 	}
 	return nil
-}
-
-func (r *Runner) closeCaches() error {
-	var err error
-	for _, c := range r.caches {
-		err = errors.Join(err, c.Close())
-	}
-	return err
 }
 
 // Part is one sequence's share of a Forward.
@@ -230,18 +248,18 @@ func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 	if err := r.check(parts); err != nil {
 		return err
 	}
-	b := &r.batch
-	b.begin(r, parts)
-	if b.tokens == 0 {
+	b := r.batchOf(parts)
+	if len(b.IDs) == 0 {
 		return nil
 	}
-	if err := b.forward(ctx); err != nil {
-		b.rollBack()
+	if err := r.forward(ctx, b); err != nil {
+		r.rollBack(b)
 		return err
 	}
-	r.stats.Tokens += b.tokens
+	r.stats.Tokens += len(b.IDs)
 	r.stats.Seconds += time.Since(start).Seconds()
-	return b.commit()
+	r.stats.Attention = r.steps.Attending()
+	return r.commit(parts, b)
 }
 
 // check wraps ErrInput or ErrContext.
@@ -251,7 +269,7 @@ func (r *Runner) check(parts []Part) error {
 		switch {
 		case p.Seq == nil || p.Seq.runner != r:
 			return fmt.Errorf("%w: the sequence of part %d is nil or another runner's", ErrInput, i)
-		case p.Seq.layers == nil:
+		case p.Seq.caches == nil:
 			return fmt.Errorf("%w: the sequence of part %d is freed", ErrInput, i)
 		case p.Logits != nil && len(p.Logits) != vocab && len(p.Logits) != len(p.IDs)*vocab:
 			return fmt.Errorf("%w: part %d has room for %d logits, want %d or %d times as many", ErrInput, i, len(p.Logits), vocab, len(p.IDs))
@@ -281,7 +299,7 @@ func (r *Runner) check(parts []Part) error {
 // Sequence is the tokens that a runner has seen of one text, as their keys and values.
 type Sequence struct {
 	runner *Runner
-	layers []*kv.Sequence // nil when freed
+	caches []*kv.Sequence // one in each of the runner's; nil when freed
 	n      int            // tokens, forgotten ones counted
 }
 
@@ -290,9 +308,9 @@ func (r *Runner) NewSequence() *Sequence {
 	if r == nil {
 		return new(Sequence)
 	}
-	s := &Sequence{runner: r, layers: make([]*kv.Sequence, len(r.caches))}
+	s := &Sequence{runner: r, caches: make([]*kv.Sequence, len(r.caches))}
 	for i, c := range r.caches {
-		s.layers[i] = c.NewSequence()
+		s.caches[i] = c.NewSequence()
 	}
 	return s
 }
@@ -317,14 +335,14 @@ func (s *Sequence) Free() error {
 		return err
 	}
 	defer s.runner.mu.Unlock()
-	if s.layers == nil {
+	if s.caches == nil {
 		return fmt.Errorf("%w: the sequence is freed", ErrInput)
 	}
 	var err error
-	for _, l := range s.layers {
+	for _, l := range s.caches {
 		err = errors.Join(err, l.Free())
 	}
-	s.layers = nil
+	s.caches = nil
 	return err
 }
 

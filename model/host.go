@@ -1,0 +1,184 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/internal/network"
+)
+
+// host is the CPU's steps: buffers that outlive a batch, for the next one. It implements [network.Steps].
+type host struct {
+	cfg     *Config
+	weights *weights
+	engine  *flashdec.Engine
+	options network.Options
+	crew    *crew
+	caches  []network.Cache // one a layer
+
+	in        *network.Batch
+	tokens    int
+	steps     [numKinds]*flashdec.Step
+	attending float64
+
+	cos, sin [numKinds][]float32 // [tokens, HeadDim/2]
+
+	x       []float32 // [tokens, HiddenSize] the residual stream
+	h       []float32 // [tokens, HiddenSize] normed x, and what is added to x
+	q, o    []float32 // [tokens, NumHeads, HeadDim]
+	k, v    []float32 // [tokens, NumKVHeads, HeadDim]
+	gate    []float32 // [tokens, MLPSize]
+	up      []float32 // [tokens, MLPSize]
+	mixture mixture
+	logits  []float32 // [some, VocabSize]
+}
+
+var _ network.Steps = (*host)(nil)
+
+// newHost makes the CPU's steps, and a cache a layer.
+func newHost(m *Model, engine *flashdec.Engine, threads int, o network.Options) (*host, error) {
+	b := &host{cfg: &m.config, weights: m.weights, engine: engine, options: o}
+	for _, k := range m.config.layers {
+		cache, err := engine.NewCache(o.Cache[k])
+		if err != nil {
+			return nil, errors.Join(err, b.closeCaches())
+		}
+		b.caches = append(b.caches, network.Cache{Cache: cache, Kind: k})
+	}
+	b.crew = newCrew(threads)
+	return b, nil
+}
+
+// Caches implements [network.Steps].
+func (b *host) Caches() []network.Cache { return b.caches }
+
+// Attending implements [network.Steps].
+func (b *host) Attending() float64 { return b.attending }
+
+// Close implements [network.Steps].
+func (b *host) Close() error {
+	b.crew.close()
+	return b.closeCaches()
+}
+
+func (b *host) closeCaches() error {
+	var err error
+	for _, c := range b.caches {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Run implements [network.Steps].
+func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) error {
+	b.in, b.tokens = in, len(in.IDs)
+	defer func() { b.in = nil }()
+	b.reserve()
+	b.turnTables()
+	if err := b.plan(); err != nil {
+		return err
+	}
+	return pass()
+}
+
+func (b *host) reserve() {
+	c, n := b.cfg, b.tokens
+	for _, f := range []struct {
+		buffer *[]float32
+		size   int
+	}{
+		{&b.x, c.HiddenSize},
+		{&b.h, c.HiddenSize},
+		{&b.q, c.NumHeads * c.HeadDim},
+		{&b.o, c.NumHeads * c.HeadDim},
+		{&b.k, c.NumKVHeads * c.HeadDim},
+		{&b.v, c.NumKVHeads * c.HeadDim},
+		{&b.gate, c.MLPSize},
+		{&b.up, c.MLPSize},
+		{&b.cos[full], c.HeadDim / 2},
+		{&b.sin[full], c.HeadDim / 2},
+		{&b.cos[sliding], c.HeadDim / 2},
+		{&b.sin[sliding], c.HeadDim / 2},
+	} {
+		*f.buffer = resize(*f.buffer, n*f.size)
+	}
+}
+
+// Embed implements [network.Steps].
+func (b *host) Embed() error {
+	size, scale := b.cfg.HiddenSize, float32(b.cfg.EmbedScale)
+	for i, id := range b.in.IDs {
+		row := b.x[i*size : (i+1)*size]
+		b.weights.embedding.row(row, id)
+		if scale != 1 {
+			for j := range row {
+				row[j] *= scale
+			}
+		}
+	}
+	return nil
+}
+
+// rowsAtOnce is how many tokens a task norms or turns.
+const rowsAtOnce = 8
+
+// each calls do for runs [lo, hi) of tokens, spread over the crew.
+func (b *host) each(do func(lo, hi int)) {
+	b.crew.run((b.tokens+rowsAtOnce-1)/rowsAtOnce, func(_ *seat, task int) {
+		do(task*rowsAtOnce, min((task+1)*rowsAtOnce, b.tokens))
+	})
+}
+
+// norm is h = norm(x).
+func (b *host) norm(weight []float32) {
+	b.each(func(lo, hi int) {
+		size := len(weight)
+		normRows(b.h[lo*size:hi*size], b.x[lo*size:hi*size], weight, b.cfg.NormEps)
+	})
+}
+
+// addNormed is x += h, or with weights x += norm(h).
+func (b *host) addNormed(weight []float32) {
+	b.each(func(lo, hi int) {
+		size := b.cfg.HiddenSize
+		h := b.h[lo*size : hi*size]
+		if weight != nil {
+			normRows(h, h, weight, b.cfg.NormEps)
+		}
+		add(b.x[lo*size:hi*size], h)
+	})
+}
+
+// logitRows is how many tokens' logits are computed at a time.
+const logitRows = 16
+
+// Head implements [network.Steps].
+func (b *host) Head() error {
+	size, vocab := b.cfg.HiddenSize, b.cfg.VocabSize
+	rows, places := b.in.Rows, b.in.Logits
+	for len(rows) > 0 {
+		n := min(logitRows, len(rows))
+		for i, row := range rows[:n] {
+			rmsNorm(b.h[i*size:(i+1)*size], b.x[row*size:(row+1)*size], b.weights.norm, b.cfg.NormEps)
+		}
+		y := places[0]
+		if n > 1 {
+			b.logits = resize(b.logits, n*vocab)
+			y = b.logits
+		}
+		b.crew.multiply(n, product{&b.weights.head, b.h[:n*size], y})
+		for i, place := range places[:n] {
+			copy(place, y[i*vocab:(i+1)*vocab])
+			if b.cfg.FinalSoftcap > 0 {
+				softcap(place, b.cfg.FinalSoftcap)
+			}
+		}
+		rows, places = rows[n:], places[n:]
+	}
+	return nil
+}
+
+// timed adds the time since start to the attention's.
+func (b *host) timed(start time.Time) { b.attending += time.Since(start).Seconds() }
