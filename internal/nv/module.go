@@ -78,7 +78,7 @@ type launchConfig struct {
 	sharedBytes uint32
 	_           uint32
 	stream      uintptr
-	attributes  *launchAttribute // [count]
+	attributes  *[2]launchAttribute // count of them
 	count       uint32
 	_           uint32
 }
@@ -90,14 +90,35 @@ type launchAttribute struct {
 	value [16]uint32
 }
 
-// attributeCluster is CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION.
-const attributeCluster = 4
+// Of CUlaunchAttributeID.
+const (
+	attributeCluster = 4 // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+	attributeOverlap = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+)
 
 // Launch is the geometry of a kernel launch.
 type Launch struct {
 	Grid, Block Dim3
 	SharedBytes int
 	Cluster     int // blocks of a thread-block cluster along x; 0 and 1 are none
+	// Overlap lets the kernel start before the one ahead of it in the stream has
+	// ended, where that one allows it; the kernel itself waits (griddepcontrol.wait)
+	// before it touches what earlier work reads or writes. From compute capability 9.0.
+	Overlap bool
+}
+
+// attributes are the launch's, and how many.
+func (l *Launch) attributes() (list *[2]launchAttribute, count uint32) {
+	list = new([2]launchAttribute)
+	if l.Cluster > 1 {
+		list[count] = launchAttribute{id: attributeCluster, value: [16]uint32{uint32(l.Cluster), 1, 1}}
+		count++
+	}
+	if l.Overlap {
+		list[count] = launchAttribute{id: attributeOverlap, value: [16]uint32{1}}
+		count++
+	}
+	return list, count
 }
 
 // Launch puts the kernel into the stream. params is the kernel's one parameter,
@@ -111,14 +132,8 @@ func (f *Function) Launch(s *Stream, geometry Launch, params unsafe.Pointer) err
 		sharedBytes: uint32(geometry.SharedBytes),
 		stream:      s.handle,
 	}
-	if geometry.Cluster > 1 {
-		config.attributes = &launchAttribute{
-			id:    attributeCluster,
-			value: [16]uint32{uint32(geometry.Cluster), 1, 1},
-		}
-		config.count = 1
-		pin.Pin(config.attributes)
-	}
+	config.attributes, config.count = geometry.attributes()
+	pin.Pin(config.attributes)
 	pin.Pin(params)
 	args := &[1]unsafe.Pointer{params}
 	return f.ctx.driver.call(fnLaunchKernelEx, uintptr(unsafe.Pointer(config)), f.handle, uintptr(unsafe.Pointer(args)), 0)

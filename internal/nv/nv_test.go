@@ -173,7 +173,7 @@ func TestLaunch(t *testing.T) {
 		out  Pointer
 		a, b int32
 	}{p, 40, 2}
-	geometry := Launch{Grid: Dim3{128, 3, 1}, Block: Dim3{256, 1, 1}, SharedBytes: 1234, Cluster: 16}
+	geometry := Launch{Grid: Dim3{128, 3, 1}, Block: Dim3{256, 1, 1}, SharedBytes: 1234, Cluster: 16, Overlap: true}
 	graph, err := s.Capture(func() error { return f.Launch(s, geometry, unsafe.Pointer(params)) })
 	if err != nil {
 		t.Fatal(err)
@@ -181,11 +181,11 @@ func TestLaunch(t *testing.T) {
 	if err := graph.Launch(s); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]int32, 7)
+	got := make([]int32, 8)
 	if err := Download(s, got, p); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int32{42, 128, 3, 256, 1234, 16, 1} {
+	for i, want := range []int32{42, 128, 3, 256, 1234, 16, 1, 1} {
 		if got[i] != want {
 			t.Errorf("word %d is %d, want %d", i, got[i], want)
 		}

@@ -78,7 +78,7 @@ R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, size
 typedef struct {
   unsigned id;
   char pad[4];
-  union { char pad[64]; struct { unsigned x, y, z; } cluster; } value;
+  union { char pad[64]; struct { unsigned x, y, z; } cluster; int overlap; } value;
 } Attribute;
 typedef struct {
   unsigned gx, gy, gz, bx, by, bz, shared;
@@ -99,6 +99,7 @@ R cuLaunchKernelEx(const Config *c, void *f, void **params, void **extra) {
   out[4] = c->shared;
   out[5] = c->count && c->attrs[0].id == 4 ? c->attrs[0].value.cluster.x : 0;
   out[6] = c->stream == (void *)0x55;
+  out[7] = c->count > 1 && c->attrs[1].id == 6 ? c->attrs[1].value.overlap : 0;
   return 0;
 }
 
