@@ -489,41 +489,40 @@ ahead12same:
 	JNZ  ahead12
 
 ahead12done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VMOVUPS      (DI), Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VMOVUPS      64(DI), Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VMOVUPS      128(DI), Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VMOVUPS      192(DI), Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VMOVUPS      256(DI), Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VMOVUPS      320(DI), Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VMOVUPS      384(DI), Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VMOVUPS      448(DI), Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys11done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset13
-	MOVQ         (DX)(R8*8), R10
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z17
+	VMOVUPS          (DI), Z18
+	VFMADD231PS      Z17, Z18, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z9
+	VMOVUPS          64(DI), Z18
+	VFMADD231PS      Z17, Z18, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z10
+	VMOVUPS          128(DI), Z18
+	VFMADD231PS      Z17, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z11
+	VMOVUPS          192(DI), Z18
+	VFMADD231PS      Z17, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z12
+	VMOVUPS          256(DI), Z18
+	VFMADD231PS      Z17, Z18, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z13
+	VMOVUPS          320(DI), Z18
+	VFMADD231PS      Z17, Z18, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z14
+	VMOVUPS          384(DI), Z18
+	VFMADD231PS      Z17, Z18, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z15
+	VMOVUPS          448(DI), Z18
+	VFMADD231PS      Z17, Z18, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z16
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys11done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset13
+	MOVQ             (DX)(R8*8), R10
 
 offset13:
 	JMP keys11
@@ -651,29 +650,28 @@ ahead15same:
 	JNZ  ahead15
 
 ahead15done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VMOVUPS      (DI), Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VMOVUPS      64(DI), Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VMOVUPS      128(DI), Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VMOVUPS      192(DI), Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys14done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset16
-	MOVQ         (DX)(R8*8), R10
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z9
+	VMOVUPS          (DI), Z10
+	VFMADD231PS      Z9, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z5
+	VMOVUPS          64(DI), Z10
+	VFMADD231PS      Z9, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z6
+	VMOVUPS          128(DI), Z10
+	VFMADD231PS      Z9, Z10, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z7
+	VMOVUPS          192(DI), Z10
+	VFMADD231PS      Z9, Z10, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z8
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys14done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset16
+	MOVQ             (DX)(R8*8), R10
 
 offset16:
 	JMP keys14
@@ -781,20 +779,19 @@ ahead18same:
 	JNZ  ahead18
 
 ahead18done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z3
-	VBROADCASTSS (AX)(CX*1), Z4
-	VMOVUPS.Z    (DI), K1, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys17done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset19
-	MOVQ         (DX)(R8*8), R10
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z3
+	VMOVUPS.Z        (DI), K1, Z4
+	VFMADD231PS      Z3, Z4, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z4, Z2
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys17done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset19
+	MOVQ             (DX)(R8*8), R10
 
 offset19:
 	JMP keys17
@@ -870,7 +867,7 @@ TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -891,9 +888,9 @@ TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
-width4:
-	CMPQ    8(SP), $+64
-	JLT     width4done
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -906,6 +903,18 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
 	MOVQ    p+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	MOVQ    CX, CX
@@ -952,40 +961,242 @@ ahead22same:
 	JNZ  ahead22
 
 ahead22done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VMOVUPS      (R8), Z16
-	VFMADD231PS  Z13, Z16, Z1
-	VFMADD231PS  Z14, Z16, Z5
-	VFMADD231PS  Z15, Z16, Z9
-	VMOVUPS      64(R8), Z16
-	VFMADD231PS  Z13, Z16, Z2
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z10
-	VMOVUPS      128(R8), Z16
-	VFMADD231PS  Z13, Z16, Z3
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z11
-	VMOVUPS      192(R8), Z16
-	VFMADD231PS  Z13, Z16, Z4
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys21done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset23
-	MOVQ         (DI)(R9*8), R11
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VMOVUPS          (R8), Z27
+	VFMADD231PS      Z25, Z27, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z9
+	VFMADD231PS      Z26, Z27, Z17
+	VMOVUPS          64(R8), Z27
+	VFMADD231PS      Z25, Z27, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z10
+	VFMADD231PS      Z26, Z27, Z18
+	VMOVUPS          128(R8), Z27
+	VFMADD231PS      Z25, Z27, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z11
+	VFMADD231PS      Z26, Z27, Z19
+	VMOVUPS          192(R8), Z27
+	VFMADD231PS      Z25, Z27, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z12
+	VFMADD231PS      Z26, Z27, Z20
+	VMOVUPS          256(R8), Z27
+	VFMADD231PS      Z25, Z27, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z13
+	VFMADD231PS      Z26, Z27, Z21
+	VMOVUPS          320(R8), Z27
+	VFMADD231PS      Z25, Z27, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z14
+	VFMADD231PS      Z26, Z27, Z22
+	VMOVUPS          384(R8), Z27
+	VFMADD231PS      Z25, Z27, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z15
+	VFMADD231PS      Z26, Z27, Z23
+	VMOVUPS          448(R8), Z27
+	VFMADD231PS      Z25, Z27, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z16
+	VFMADD231PS      Z26, Z27, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys21done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset23
+	MOVQ             (DI)(R9*8), R11
 
 offset23:
 	JMP keys21
 
 keys21done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+512, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys24:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead25done
+
+ahead25:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead25same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead25row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead25done
+
+ahead25row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead25same:
+	DECQ R8
+	JNZ  ahead25
+
+ahead25done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VMOVUPS          (R8), Z15
+	VFMADD231PS      Z13, Z15, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VMOVUPS          64(R8), Z15
+	VFMADD231PS      Z13, Z15, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VMOVUPS          128(R8), Z15
+	VFMADD231PS      Z13, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	VMOVUPS          192(R8), Z15
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys24done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset26
+	MOVQ             (DI)(R9*8), R11
+
+offset26:
+	JMP keys24
+
+keys24done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1076,57 +1287,56 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys24:
+keys27:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead25done
+	JZ    ahead28done
 
-ahead25:
+ahead28:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead25same
+	JNZ        ahead28same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead25row
+	JLT        ahead28row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead25done
+	JMP        ahead28done
 
-ahead25row:
+ahead28row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead25same:
+ahead28same:
 	DECQ R8
-	JNZ  ahead25
+	JNZ  ahead28
 
-ahead25done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VBROADCASTSS (AX)(CX*2), Z6
-	VMOVUPS.Z    (R8), K1, Z7
-	VFMADD231PS  Z4, Z7, Z1
-	VFMADD231PS  Z5, Z7, Z2
-	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys24done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset26
-	MOVQ         (DI)(R9*8), R11
+ahead28done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z4
+	VBROADCASTSS     (AX)(CX*2), Z5
+	VMOVUPS.Z        (R8), K1, Z6
+	VFMADD231PS      Z4, Z6, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z2
+	VFMADD231PS      Z5, Z6, Z3
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys27done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset29
+	MOVQ             (DI)(R9*8), R11
 
-offset26:
-	JMP keys24
+offset29:
+	JMP keys27
 
-keys24done:
+keys27done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1163,32 +1373,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead27done
+	JZ    ahead30done
 
-ahead27:
+ahead30:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead27same
+	JNZ        ahead30same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead27row
+	JLT        ahead30row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead27done
+	JMP        ahead30done
 
-ahead27row:
+ahead30row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead27same:
+ahead30same:
 	DECQ AX
-	JNZ  ahead27
+	JNZ  ahead30
 
-ahead27done:
+ahead30done:
 	VZEROUPPER
 	RET
 
@@ -1261,74 +1471,72 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys28:
+keys31:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead29done
+	JZ    ahead32done
 
-ahead29:
+ahead32:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead29same
+	JNZ        ahead32same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead29row
+	JLT        ahead32row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead29done
+	JMP        ahead32done
 
-ahead29row:
+ahead32row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead29same:
+ahead32same:
 	DECQ R8
-	JNZ  ahead29
+	JNZ  ahead32
 
-ahead29done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VMOVUPS      (R8), Z21
-	VFMADD231PS  Z17, Z21, Z1
-	VFMADD231PS  Z18, Z21, Z5
-	VFMADD231PS  Z19, Z21, Z9
-	VFMADD231PS  Z20, Z21, Z13
-	VMOVUPS      64(R8), Z21
-	VFMADD231PS  Z17, Z21, Z2
-	VFMADD231PS  Z18, Z21, Z6
-	VFMADD231PS  Z19, Z21, Z10
-	VFMADD231PS  Z20, Z21, Z14
-	VMOVUPS      128(R8), Z21
-	VFMADD231PS  Z17, Z21, Z3
-	VFMADD231PS  Z18, Z21, Z7
-	VFMADD231PS  Z19, Z21, Z11
-	VFMADD231PS  Z20, Z21, Z15
-	VMOVUPS      192(R8), Z21
-	VFMADD231PS  Z17, Z21, Z4
-	VFMADD231PS  Z18, Z21, Z8
-	VFMADD231PS  Z19, Z21, Z12
-	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys28done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset30
-	MOVQ         (DI)(R9*8), R11
+ahead32done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VMOVUPS          (R8), Z19
+	VFMADD231PS      Z17, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z5
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z13
+	VMOVUPS          64(R8), Z19
+	VFMADD231PS      Z17, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z6
+	VFMADD231PS      Z18, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z14
+	VMOVUPS          128(R8), Z19
+	VFMADD231PS      Z17, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z7
+	VFMADD231PS      Z18, Z19, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z15
+	VMOVUPS          192(R8), Z19
+	VFMADD231PS      Z17, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z8
+	VFMADD231PS      Z18, Z19, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys31done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset33
+	MOVQ             (DI)(R9*8), R11
 
-offset30:
-	JMP keys28
+offset33:
+	JMP keys31
 
-keys28done:
+keys31done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1435,59 +1643,57 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys31:
+keys34:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead32done
+	JZ    ahead35done
 
-ahead32:
+ahead35:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead32same
+	JNZ        ahead35same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead32row
+	JLT        ahead35row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead32done
+	JMP        ahead35done
 
-ahead32row:
+ahead35row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead32same:
+ahead35same:
 	DECQ R8
-	JNZ  ahead32
+	JNZ  ahead35
 
-ahead32done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VBROADCASTSS (DX)(CX*2), Z8
-	VMOVUPS.Z    (R8), K1, Z9
-	VFMADD231PS  Z5, Z9, Z1
-	VFMADD231PS  Z6, Z9, Z2
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys31done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset33
-	MOVQ         (DI)(R9*8), R11
+ahead35done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VMOVUPS.Z        (R8), K1, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z2
+	VFMADD231PS      Z6, Z7, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys34done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset36
+	MOVQ             (DI)(R9*8), R11
 
-offset33:
-	JMP keys31
+offset36:
+	JMP keys34
 
-keys31done:
+keys34done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1531,32 +1737,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead34done
+	JZ    ahead37done
 
-ahead34:
+ahead37:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead34same
+	JNZ        ahead37same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead34row
+	JLT        ahead37row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead34done
+	JMP        ahead37done
 
-ahead34row:
+ahead37row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead34same:
+ahead37same:
 	DECQ AX
-	JNZ  ahead34
+	JNZ  ahead37
 
-ahead34done:
+ahead37done:
 	VZEROUPPER
 	RET
 
@@ -1634,79 +1840,77 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys35:
+keys38:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead36done
+	JZ    ahead39done
 
-ahead36:
+ahead39:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead36same
+	JNZ        ahead39same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead36row
+	JLT        ahead39row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead36done
+	JMP        ahead39done
 
-ahead36row:
+ahead39row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead36same:
+ahead39same:
 	DECQ R8
-	JNZ  ahead36
+	JNZ  ahead39
 
-ahead36done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(CX*1), Z22
-	VBROADCASTSS (AX)(CX*2), Z23
-	VBROADCASTSS (DX)(CX*2), Z24
-	VBROADCASTSS (AX)(CX*4), Z25
-	VMOVUPS      (R8), Z26
-	VFMADD231PS  Z21, Z26, Z1
-	VFMADD231PS  Z22, Z26, Z5
-	VFMADD231PS  Z23, Z26, Z9
-	VFMADD231PS  Z24, Z26, Z13
-	VFMADD231PS  Z25, Z26, Z17
-	VMOVUPS      64(R8), Z26
-	VFMADD231PS  Z21, Z26, Z2
-	VFMADD231PS  Z22, Z26, Z6
-	VFMADD231PS  Z23, Z26, Z10
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z18
-	VMOVUPS      128(R8), Z26
-	VFMADD231PS  Z21, Z26, Z3
-	VFMADD231PS  Z22, Z26, Z7
-	VFMADD231PS  Z23, Z26, Z11
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z19
-	VMOVUPS      192(R8), Z26
-	VFMADD231PS  Z21, Z26, Z4
-	VFMADD231PS  Z22, Z26, Z8
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z20
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys35done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset37
-	MOVQ         (DI)(R9*8), R11
+ahead39done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z21
+	VBROADCASTSS     (AX)(CX*2), Z22
+	VBROADCASTSS     (AX)(CX*4), Z23
+	VMOVUPS          (R8), Z24
+	VFMADD231PS      Z21, Z24, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z5
+	VFMADD231PS      Z22, Z24, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z13
+	VFMADD231PS      Z23, Z24, Z17
+	VMOVUPS          64(R8), Z24
+	VFMADD231PS      Z21, Z24, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z6
+	VFMADD231PS      Z22, Z24, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z14
+	VFMADD231PS      Z23, Z24, Z18
+	VMOVUPS          128(R8), Z24
+	VFMADD231PS      Z21, Z24, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z7
+	VFMADD231PS      Z22, Z24, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z15
+	VFMADD231PS      Z23, Z24, Z19
+	VMOVUPS          192(R8), Z24
+	VFMADD231PS      Z21, Z24, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z8
+	VFMADD231PS      Z22, Z24, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z16
+	VFMADD231PS      Z23, Z24, Z20
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys38done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset40
+	MOVQ             (DI)(R9*8), R11
 
-offset37:
-	JMP keys35
+offset40:
+	JMP keys38
 
-keys35done:
+keys38done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1830,61 +2034,59 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys38:
+keys41:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead39done
+	JZ    ahead42done
 
-ahead39:
+ahead42:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead39same
+	JNZ        ahead42same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead39row
+	JLT        ahead42row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead39done
+	JMP        ahead42done
 
-ahead39row:
+ahead42row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead39same:
+ahead42same:
 	DECQ R8
-	JNZ  ahead39
+	JNZ  ahead42
 
-ahead39done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VBROADCASTSS (AX)(CX*4), Z10
-	VMOVUPS.Z    (R8), K1, Z11
-	VFMADD231PS  Z6, Z11, Z1
-	VFMADD231PS  Z7, Z11, Z2
-	VFMADD231PS  Z8, Z11, Z3
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys38done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset40
-	MOVQ         (DI)(R9*8), R11
+ahead42done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VBROADCASTSS     (AX)(CX*4), Z8
+	VMOVUPS.Z        (R8), K1, Z9
+	VFMADD231PS      Z6, Z9, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z2
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys41done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset43
+	MOVQ             (DI)(R9*8), R11
 
-offset40:
-	JMP keys38
+offset43:
+	JMP keys41
 
-keys38done:
+keys41done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -1935,32 +2137,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead41done
+	JZ    ahead44done
 
-ahead41:
+ahead44:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead41same
+	JNZ        ahead44same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead41row
+	JLT        ahead44row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead41done
+	JMP        ahead44done
 
-ahead41row:
+ahead44row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead41same:
+ahead44same:
 	DECQ AX
-	JNZ  ahead41
+	JNZ  ahead44
 
-ahead41done:
+ahead44done:
 	VZEROUPPER
 	RET
 
@@ -1976,7 +2178,7 @@ TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -1997,6 +2199,228 @@ TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys45:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead46done
+
+ahead46:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead46same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead46row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead46done
+
+ahead46row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead46same:
+	DECQ R8
+	JNZ  ahead46
+
+ahead46done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VBROADCASTSS     (AX)(CX*4), Z27
+	VMOVUPS          (R8), Z28
+	VFMADD231PS      Z25, Z28, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z5
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z17
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z21
+	VMOVUPS          64(R8), Z28
+	VFMADD231PS      Z25, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z6
+	VFMADD231PS      Z26, Z28, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z22
+	VMOVUPS          128(R8), Z28
+	VFMADD231PS      Z25, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z7
+	VFMADD231PS      Z26, Z28, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z23
+	VMOVUPS          192(R8), Z28
+	VFMADD231PS      Z25, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z8
+	VFMADD231PS      Z26, Z28, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys45done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset47
+	MOVQ             (DI)(R9*8), R11
+
+offset47:
+	JMP keys45
+
+keys45done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -2030,70 +2454,67 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys42:
+keys48:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead43done
+	JZ    ahead49done
 
-ahead43:
+ahead49:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead43same
+	JNZ        ahead49same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead43row
+	JLT        ahead49row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead43done
+	JMP        ahead49done
 
-ahead43row:
+ahead49row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead43same:
+ahead49same:
 	DECQ R8
-	JNZ  ahead43
+	JNZ  ahead49
 
-ahead43done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VBROADCASTSS (DX)(CX*2), Z16
-	VBROADCASTSS (AX)(CX*4), Z17
-	VBROADCASTSS (DX)(CX*4), Z18
-	VMOVUPS      (R8), Z19
-	VFMADD231PS  Z13, Z19, Z1
-	VFMADD231PS  Z14, Z19, Z3
-	VFMADD231PS  Z15, Z19, Z5
-	VFMADD231PS  Z16, Z19, Z7
-	VFMADD231PS  Z17, Z19, Z9
-	VFMADD231PS  Z18, Z19, Z11
-	VMOVUPS      64(R8), Z19
-	VFMADD231PS  Z13, Z19, Z2
-	VFMADD231PS  Z14, Z19, Z4
-	VFMADD231PS  Z15, Z19, Z6
-	VFMADD231PS  Z16, Z19, Z8
-	VFMADD231PS  Z17, Z19, Z10
-	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys42done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset44
-	MOVQ         (DI)(R9*8), R11
+ahead49done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VBROADCASTSS     (AX)(CX*4), Z15
+	VMOVUPS          (R8), Z16
+	VFMADD231PS      Z13, Z16, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z3
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z11
+	VMOVUPS          64(R8), Z16
+	VFMADD231PS      Z13, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z4
+	VFMADD231PS      Z14, Z16, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys48done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset50
+	MOVQ             (DI)(R9*8), R11
 
-offset44:
-	JMP keys42
+offset50:
+	JMP keys48
 
-keys42done:
+keys48done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2197,63 +2618,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys45:
+keys51:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead46done
+	JZ    ahead52done
 
-ahead46:
+ahead52:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead46same
+	JNZ        ahead52same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead46row
+	JLT        ahead52row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead46done
+	JMP        ahead52done
 
-ahead46row:
+ahead52row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead46same:
+ahead52same:
 	DECQ R8
-	JNZ  ahead46
+	JNZ  ahead52
 
-ahead46done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VBROADCASTSS (DX)(CX*4), Z12
-	VMOVUPS.Z    (R8), K1, Z13
-	VFMADD231PS  Z7, Z13, Z1
-	VFMADD231PS  Z8, Z13, Z2
-	VFMADD231PS  Z9, Z13, Z3
-	VFMADD231PS  Z10, Z13, Z4
-	VFMADD231PS  Z11, Z13, Z5
-	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys45done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset47
-	MOVQ         (DI)(R9*8), R11
+ahead52done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VMOVUPS.Z        (R8), K1, Z10
+	VFMADD231PS      Z7, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z2
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z4
+	VFMADD231PS      Z9, Z10, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys51done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset53
+	MOVQ             (DI)(R9*8), R11
 
-offset47:
-	JMP keys45
+offset53:
+	JMP keys51
 
-keys45done:
+keys51done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2311,32 +2729,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead48done
+	JZ    ahead54done
 
-ahead48:
+ahead54:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead48same
+	JNZ        ahead54same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead48row
+	JLT        ahead54row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead48done
+	JMP        ahead54done
 
-ahead48row:
+ahead54row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead48same:
+ahead54same:
 	DECQ AX
-	JNZ  ahead48
+	JNZ  ahead54
 
-ahead48done:
+ahead54done:
 	VZEROUPPER
 	RET
 
@@ -2408,73 +2826,70 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys49:
+keys55:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead50done
+	JZ    ahead56done
 
-ahead50:
+ahead56:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead50same
+	JNZ        ahead56same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead50row
+	JLT        ahead56row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead50done
+	JMP        ahead56done
 
-ahead50row:
+ahead56row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead50same:
+ahead56same:
 	DECQ R9
-	JNZ  ahead50
+	JNZ  ahead56
 
-ahead50done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z15
-	VBROADCASTSS (AX)(CX*1), Z16
-	VBROADCASTSS (AX)(CX*2), Z17
-	VBROADCASTSS (DX)(CX*2), Z18
-	VBROADCASTSS (AX)(CX*4), Z19
-	VBROADCASTSS (DX)(CX*4), Z20
-	VBROADCASTSS (AX)(DI*2), Z21
-	VMOVUPS      (R9), Z22
-	VFMADD231PS  Z15, Z22, Z1
-	VFMADD231PS  Z16, Z22, Z3
-	VFMADD231PS  Z17, Z22, Z5
-	VFMADD231PS  Z18, Z22, Z7
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z13
-	VMOVUPS      64(R9), Z22
-	VFMADD231PS  Z15, Z22, Z2
-	VFMADD231PS  Z16, Z22, Z4
-	VFMADD231PS  Z17, Z22, Z6
-	VFMADD231PS  Z18, Z22, Z8
-	VFMADD231PS  Z19, Z22, Z10
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys49done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset51
-	MOVQ         (R8)(R10*8), R12
+ahead56done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VBROADCASTSS     (AX)(DI*2), Z18
+	VMOVUPS          (R9), Z19
+	VFMADD231PS      Z15, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z3
+	VFMADD231PS      Z16, Z19, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z7
+	VFMADD231PS      Z17, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z11
+	VFMADD231PS      Z18, Z19, Z13
+	VMOVUPS          64(R9), Z19
+	VFMADD231PS      Z15, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z4
+	VFMADD231PS      Z16, Z19, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z8
+	VFMADD231PS      Z17, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z12
+	VFMADD231PS      Z18, Z19, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys55done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset57
+	MOVQ             (R8)(R10*8), R12
 
-offset51:
-	JMP keys49
+offset57:
+	JMP keys55
 
-keys49done:
+keys55done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2588,65 +3003,62 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys52:
+keys58:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead53done
+	JZ    ahead59done
 
-ahead53:
+ahead59:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead53same
+	JNZ        ahead59same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead53row
+	JLT        ahead59row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead53done
+	JMP        ahead59done
 
-ahead53row:
+ahead59row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead53same:
+ahead59same:
 	DECQ R9
-	JNZ  ahead53
+	JNZ  ahead59
 
-ahead53done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VBROADCASTSS (AX)(DI*2), Z14
-	VMOVUPS.Z    (R9), K1, Z15
-	VFMADD231PS  Z8, Z15, Z1
-	VFMADD231PS  Z9, Z15, Z2
-	VFMADD231PS  Z10, Z15, Z3
-	VFMADD231PS  Z11, Z15, Z4
-	VFMADD231PS  Z12, Z15, Z5
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys52done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset54
-	MOVQ         (R8)(R10*8), R12
+ahead59done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VBROADCASTSS     (AX)(DI*2), Z11
+	VMOVUPS.Z        (R9), K1, Z12
+	VFMADD231PS      Z8, Z12, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z2
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys58done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset60
+	MOVQ             (R8)(R10*8), R12
 
-offset54:
-	JMP keys52
+offset60:
+	JMP keys58
 
-keys52done:
+keys58done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -2711,32 +3123,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead55done
+	JZ    ahead61done
 
-ahead55:
+ahead61:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead55same
+	JNZ        ahead61same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead55row
+	JLT        ahead61row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead55done
+	JMP        ahead61done
 
-ahead55row:
+ahead61row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead55same:
+ahead61same:
 	DECQ AX
-	JNZ  ahead55
+	JNZ  ahead61
 
-ahead55done:
+ahead61done:
 	VZEROUPPER
 	RET
 
@@ -2810,76 +3222,72 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys56:
+keys62:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead57done
+	JZ    ahead63done
 
-ahead57:
+ahead63:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead57same
+	JNZ        ahead63same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead57row
+	JLT        ahead63row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead57done
+	JMP        ahead63done
 
-ahead57row:
+ahead63row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead57same:
+ahead63same:
 	DECQ R9
-	JNZ  ahead57
+	JNZ  ahead63
 
-ahead57done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VBROADCASTSS (AX)(CX*4), Z21
-	VBROADCASTSS (DX)(CX*4), Z22
-	VBROADCASTSS (AX)(DI*2), Z23
-	VBROADCASTSS (DX)(DI*2), Z24
-	VMOVUPS      (R9), Z25
-	VFMADD231PS  Z17, Z25, Z1
-	VFMADD231PS  Z18, Z25, Z3
-	VFMADD231PS  Z19, Z25, Z5
-	VFMADD231PS  Z20, Z25, Z7
-	VFMADD231PS  Z21, Z25, Z9
-	VFMADD231PS  Z22, Z25, Z11
-	VFMADD231PS  Z23, Z25, Z13
-	VFMADD231PS  Z24, Z25, Z15
-	VMOVUPS      64(R9), Z25
-	VFMADD231PS  Z17, Z25, Z2
-	VFMADD231PS  Z18, Z25, Z4
-	VFMADD231PS  Z19, Z25, Z6
-	VFMADD231PS  Z20, Z25, Z8
-	VFMADD231PS  Z21, Z25, Z10
-	VFMADD231PS  Z22, Z25, Z12
-	VFMADD231PS  Z23, Z25, Z14
-	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys56done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset58
-	MOVQ         (R8)(R10*8), R12
+ahead63done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VMOVUPS          (R9), Z21
+	VFMADD231PS      Z17, Z21, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z3
+	VFMADD231PS      Z18, Z21, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z7
+	VFMADD231PS      Z19, Z21, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z11
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z15
+	VMOVUPS          64(R9), Z21
+	VFMADD231PS      Z17, Z21, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z4
+	VFMADD231PS      Z18, Z21, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z8
+	VFMADD231PS      Z19, Z21, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z12
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys62done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset64
+	MOVQ             (R8)(R10*8), R12
 
-offset58:
-	JMP keys56
+offset64:
+	JMP keys62
 
-keys56done:
+keys62done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3003,67 +3411,63 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys59:
+keys65:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead60done
+	JZ    ahead66done
 
-ahead60:
+ahead66:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead60same
+	JNZ        ahead66same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead60row
+	JLT        ahead66row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead60done
+	JMP        ahead66done
 
-ahead60row:
+ahead66row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead60same:
+ahead66same:
 	DECQ R9
-	JNZ  ahead60
+	JNZ  ahead66
 
-ahead60done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VBROADCASTSS (DX)(DI*2), Z16
-	VMOVUPS.Z    (R9), K1, Z17
-	VFMADD231PS  Z9, Z17, Z1
-	VFMADD231PS  Z10, Z17, Z2
-	VFMADD231PS  Z11, Z17, Z3
-	VFMADD231PS  Z12, Z17, Z4
-	VFMADD231PS  Z13, Z17, Z5
-	VFMADD231PS  Z14, Z17, Z6
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys59done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset61
-	MOVQ         (R8)(R10*8), R12
+ahead66done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VMOVUPS.Z        (R9), K1, Z13
+	VFMADD231PS      Z9, Z13, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z2
+	VFMADD231PS      Z10, Z13, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z4
+	VFMADD231PS      Z11, Z13, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z6
+	VFMADD231PS      Z12, Z13, Z7
+	VFMADD231PS.BCST (DX)(DI*2), Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys65done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset67
+	MOVQ             (R8)(R10*8), R12
 
-offset61:
-	JMP keys59
+offset67:
+	JMP keys65
 
-keys59done:
+keys65done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3135,32 +3539,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead62done
+	JZ    ahead68done
 
-ahead62:
+ahead68:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead62same
+	JNZ        ahead68same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead62row
+	JLT        ahead68row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead62done
+	JMP        ahead68done
 
-ahead62row:
+ahead68row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead62same:
+ahead68same:
 	DECQ AX
-	JNZ  ahead62
+	JNZ  ahead68
 
-ahead62done:
+ahead68done:
 	VZEROUPPER
 	RET
 
@@ -3224,35 +3628,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys63:
+keys69:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead64done
+	JZ    ahead70done
 
-ahead64:
+ahead70:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead64same
+	JNZ        ahead70same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead64row
+	JLT        ahead70row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead64done
+	JMP        ahead70done
 
-ahead64row:
+ahead70row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead64same:
+ahead70same:
 	DECQ DX
-	JNZ  ahead64
+	JNZ  ahead70
 
-ahead64done:
+ahead70done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VCVTPH2PS    (DX), Z10
@@ -3274,16 +3678,16 @@ ahead64done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys63done
+	JGE          keys69done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset65
+	JEQ          offset71
 	MOVQ         (CX)(DI*8), R9
 
-offset65:
-	JMP keys63
+offset71:
+	JMP keys69
 
-keys63done:
+keys69done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3346,35 +3750,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys66:
+keys72:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead67done
+	JZ    ahead73done
 
-ahead67:
+ahead73:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead67same
+	JNZ        ahead73same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead67row
+	JLT        ahead73row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead67done
+	JMP        ahead73done
 
-ahead67row:
+ahead73row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead67same:
+ahead73same:
 	DECQ DX
-	JNZ  ahead67
+	JNZ  ahead73
 
-ahead67done:
+ahead73done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VCVTPH2PS    (DX), Z6
@@ -3388,16 +3792,16 @@ ahead67done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys66done
+	JGE          keys72done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset68
+	JEQ          offset74
 	MOVQ         (CX)(DI*8), R9
 
-offset68:
-	JMP keys66
+offset74:
+	JMP keys72
 
-keys66done:
+keys72done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3455,35 +3859,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys69:
+keys75:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead70done
+	JZ    ahead76done
 
-ahead70:
+ahead76:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead70same
+	JNZ        ahead76same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead70row
+	JLT        ahead76row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead70done
+	JMP        ahead76done
 
-ahead70row:
+ahead76row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead70same:
+ahead76same:
 	DECQ DX
-	JNZ  ahead70
+	JNZ  ahead76
 
-ahead70done:
+ahead76done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VCVTPH2PS.Z  (DX), K1, Z3
@@ -3491,16 +3895,16 @@ ahead70done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys69done
+	JGE          keys75done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset71
+	JEQ          offset77
 	MOVQ         (CX)(DI*8), R9
 
-offset71:
-	JMP keys69
+offset77:
+	JMP keys75
 
-keys69done:
+keys75done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3523,32 +3927,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead72done
+	JZ    ahead78done
 
-ahead72:
+ahead78:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead72same
+	JNZ        ahead78same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead72row
+	JLT        ahead78row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead72done
+	JMP        ahead78done
 
-ahead72row:
+ahead78row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead72same:
+ahead78same:
 	DECQ AX
-	JNZ  ahead72
+	JNZ  ahead78
 
-ahead72done:
+ahead78done:
 	VZEROUPPER
 	RET
 
@@ -3620,75 +4024,74 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys73:
+keys79:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead74done
+	JZ    ahead80done
 
-ahead74:
+ahead80:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead74same
+	JNZ        ahead80same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead74row
+	JLT        ahead80row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead74done
+	JMP        ahead80done
 
-ahead74row:
+ahead80row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead74same:
+ahead80same:
 	DECQ DI
-	JNZ  ahead74
+	JNZ  ahead80
 
-ahead74done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VCVTPH2PS    (DI), Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VCVTPH2PS    32(DI), Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VCVTPH2PS    64(DI), Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VCVTPH2PS    96(DI), Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VCVTPH2PS    128(DI), Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VCVTPH2PS    160(DI), Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VCVTPH2PS    192(DI), Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VCVTPH2PS    224(DI), Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys73done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset75
-	MOVQ         (DX)(R8*8), R10
+ahead80done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z17
+	VCVTPH2PS        (DI), Z18
+	VFMADD231PS      Z17, Z18, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z9
+	VCVTPH2PS        32(DI), Z18
+	VFMADD231PS      Z17, Z18, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z10
+	VCVTPH2PS        64(DI), Z18
+	VFMADD231PS      Z17, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z11
+	VCVTPH2PS        96(DI), Z18
+	VFMADD231PS      Z17, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z12
+	VCVTPH2PS        128(DI), Z18
+	VFMADD231PS      Z17, Z18, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z13
+	VCVTPH2PS        160(DI), Z18
+	VFMADD231PS      Z17, Z18, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z14
+	VCVTPH2PS        192(DI), Z18
+	VFMADD231PS      Z17, Z18, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z15
+	VCVTPH2PS        224(DI), Z18
+	VFMADD231PS      Z17, Z18, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z16
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys79done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset81
+	MOVQ             (DX)(R8*8), R10
 
-offset75:
-	JMP keys73
+offset81:
+	JMP keys79
 
-keys73done:
+keys79done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3782,63 +4185,62 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys76:
+keys82:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead77done
+	JZ    ahead83done
 
-ahead77:
+ahead83:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead77same
+	JNZ        ahead83same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead77row
+	JLT        ahead83row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead77done
+	JMP        ahead83done
 
-ahead77row:
+ahead83row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead77same:
+ahead83same:
 	DECQ DI
-	JNZ  ahead77
+	JNZ  ahead83
 
-ahead77done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VCVTPH2PS    (DI), Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VCVTPH2PS    32(DI), Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VCVTPH2PS    64(DI), Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VCVTPH2PS    96(DI), Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys76done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset78
-	MOVQ         (DX)(R8*8), R10
+ahead83done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z9
+	VCVTPH2PS        (DI), Z10
+	VFMADD231PS      Z9, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z5
+	VCVTPH2PS        32(DI), Z10
+	VFMADD231PS      Z9, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z6
+	VCVTPH2PS        64(DI), Z10
+	VFMADD231PS      Z9, Z10, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z7
+	VCVTPH2PS        96(DI), Z10
+	VFMADD231PS      Z9, Z10, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z8
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys82done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset84
+	MOVQ             (DX)(R8*8), R10
 
-offset78:
-	JMP keys76
+offset84:
+	JMP keys82
 
-keys76done:
+keys82done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3912,54 +4314,53 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys79:
+keys85:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead80done
+	JZ    ahead86done
 
-ahead80:
+ahead86:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead80same
+	JNZ        ahead86same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead80row
+	JLT        ahead86row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead80done
+	JMP        ahead86done
 
-ahead80row:
+ahead86row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead80same:
+ahead86same:
 	DECQ DI
-	JNZ  ahead80
+	JNZ  ahead86
 
-ahead80done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z3
-	VBROADCASTSS (AX)(CX*1), Z4
-	VCVTPH2PS.Z  (DI), K1, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys79done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset81
-	MOVQ         (DX)(R8*8), R10
+ahead86done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z3
+	VCVTPH2PS.Z      (DI), K1, Z4
+	VFMADD231PS      Z3, Z4, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z4, Z2
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys85done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset87
+	MOVQ             (DX)(R8*8), R10
 
-offset81:
-	JMP keys79
+offset87:
+	JMP keys85
 
-keys79done:
+keys85done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -3989,32 +4390,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead82done
+	JZ    ahead88done
 
-ahead82:
+ahead88:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead82same
+	JNZ        ahead88same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead82row
+	JLT        ahead88row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead82done
+	JMP        ahead88done
 
-ahead82row:
+ahead88row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead82same:
+ahead88same:
 	DECQ AX
-	JNZ  ahead82
+	JNZ  ahead88
 
-ahead82done:
+ahead88done:
 	VZEROUPPER
 	RET
 
@@ -4030,7 +4431,7 @@ TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -4051,6 +4452,221 @@ TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys89:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead90done
+
+ahead90:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead90same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead90row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead90done
+
+ahead90row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead90same:
+	DECQ R8
+	JNZ  ahead90
+
+ahead90done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VCVTPH2PS        (R8), Z27
+	VFMADD231PS      Z25, Z27, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z9
+	VFMADD231PS      Z26, Z27, Z17
+	VCVTPH2PS        32(R8), Z27
+	VFMADD231PS      Z25, Z27, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z10
+	VFMADD231PS      Z26, Z27, Z18
+	VCVTPH2PS        64(R8), Z27
+	VFMADD231PS      Z25, Z27, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z11
+	VFMADD231PS      Z26, Z27, Z19
+	VCVTPH2PS        96(R8), Z27
+	VFMADD231PS      Z25, Z27, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z12
+	VFMADD231PS      Z26, Z27, Z20
+	VCVTPH2PS        128(R8), Z27
+	VFMADD231PS      Z25, Z27, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z13
+	VFMADD231PS      Z26, Z27, Z21
+	VCVTPH2PS        160(R8), Z27
+	VFMADD231PS      Z25, Z27, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z14
+	VFMADD231PS      Z26, Z27, Z22
+	VCVTPH2PS        192(R8), Z27
+	VFMADD231PS      Z25, Z27, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z15
+	VFMADD231PS      Z26, Z27, Z23
+	VCVTPH2PS        224(R8), Z27
+	VFMADD231PS      Z25, Z27, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z16
+	VFMADD231PS      Z26, Z27, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys89done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset91
+	MOVQ             (DI)(R9*8), R11
+
+offset91:
+	JMP keys89
+
+keys89done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -4083,69 +4699,68 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys83:
+keys92:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead84done
+	JZ    ahead93done
 
-ahead84:
+ahead93:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead84same
+	JNZ        ahead93same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead84row
+	JLT        ahead93row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead84done
+	JMP        ahead93done
 
-ahead84row:
+ahead93row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead84same:
+ahead93same:
 	DECQ R8
-	JNZ  ahead84
+	JNZ  ahead93
 
-ahead84done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VCVTPH2PS    (R8), Z16
-	VFMADD231PS  Z13, Z16, Z1
-	VFMADD231PS  Z14, Z16, Z5
-	VFMADD231PS  Z15, Z16, Z9
-	VCVTPH2PS    32(R8), Z16
-	VFMADD231PS  Z13, Z16, Z2
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z10
-	VCVTPH2PS    64(R8), Z16
-	VFMADD231PS  Z13, Z16, Z3
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z11
-	VCVTPH2PS    96(R8), Z16
-	VFMADD231PS  Z13, Z16, Z4
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys83done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset85
-	MOVQ         (DI)(R9*8), R11
+ahead93done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VCVTPH2PS        (R8), Z15
+	VFMADD231PS      Z13, Z15, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VCVTPH2PS        32(R8), Z15
+	VFMADD231PS      Z13, Z15, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VCVTPH2PS        64(R8), Z15
+	VFMADD231PS      Z13, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	VCVTPH2PS        96(R8), Z15
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys92done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset94
+	MOVQ             (DI)(R9*8), R11
 
-offset85:
-	JMP keys83
+offset94:
+	JMP keys92
 
-keys83done:
+keys92done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4236,57 +4851,56 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys86:
+keys95:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead87done
+	JZ    ahead96done
 
-ahead87:
+ahead96:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead87same
+	JNZ        ahead96same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead87row
+	JLT        ahead96row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead87done
+	JMP        ahead96done
 
-ahead87row:
+ahead96row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead87same:
+ahead96same:
 	DECQ R8
-	JNZ  ahead87
+	JNZ  ahead96
 
-ahead87done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VBROADCASTSS (AX)(CX*2), Z6
-	VCVTPH2PS.Z  (R8), K1, Z7
-	VFMADD231PS  Z4, Z7, Z1
-	VFMADD231PS  Z5, Z7, Z2
-	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys86done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset88
-	MOVQ         (DI)(R9*8), R11
+ahead96done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z4
+	VBROADCASTSS     (AX)(CX*2), Z5
+	VCVTPH2PS.Z      (R8), K1, Z6
+	VFMADD231PS      Z4, Z6, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z2
+	VFMADD231PS      Z5, Z6, Z3
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys95done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset97
+	MOVQ             (DI)(R9*8), R11
 
-offset88:
-	JMP keys86
+offset97:
+	JMP keys95
 
-keys86done:
+keys95done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4323,32 +4937,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead89done
+	JZ    ahead98done
 
-ahead89:
+ahead98:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead89same
+	JNZ        ahead98same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead89row
+	JLT        ahead98row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead89done
+	JMP        ahead98done
 
-ahead89row:
+ahead98row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead89same:
+ahead98same:
 	DECQ AX
-	JNZ  ahead89
+	JNZ  ahead98
 
-ahead89done:
+ahead98done:
 	VZEROUPPER
 	RET
 
@@ -4421,74 +5035,72 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys90:
+keys99:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead91done
+	JZ    ahead100done
 
-ahead91:
+ahead100:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead91same
+	JNZ        ahead100same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead91row
+	JLT        ahead100row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead91done
+	JMP        ahead100done
 
-ahead91row:
+ahead100row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead91same:
+ahead100same:
 	DECQ R8
-	JNZ  ahead91
+	JNZ  ahead100
 
-ahead91done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VCVTPH2PS    (R8), Z21
-	VFMADD231PS  Z17, Z21, Z1
-	VFMADD231PS  Z18, Z21, Z5
-	VFMADD231PS  Z19, Z21, Z9
-	VFMADD231PS  Z20, Z21, Z13
-	VCVTPH2PS    32(R8), Z21
-	VFMADD231PS  Z17, Z21, Z2
-	VFMADD231PS  Z18, Z21, Z6
-	VFMADD231PS  Z19, Z21, Z10
-	VFMADD231PS  Z20, Z21, Z14
-	VCVTPH2PS    64(R8), Z21
-	VFMADD231PS  Z17, Z21, Z3
-	VFMADD231PS  Z18, Z21, Z7
-	VFMADD231PS  Z19, Z21, Z11
-	VFMADD231PS  Z20, Z21, Z15
-	VCVTPH2PS    96(R8), Z21
-	VFMADD231PS  Z17, Z21, Z4
-	VFMADD231PS  Z18, Z21, Z8
-	VFMADD231PS  Z19, Z21, Z12
-	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys90done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset92
-	MOVQ         (DI)(R9*8), R11
+ahead100done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VCVTPH2PS        (R8), Z19
+	VFMADD231PS      Z17, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z5
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z13
+	VCVTPH2PS        32(R8), Z19
+	VFMADD231PS      Z17, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z6
+	VFMADD231PS      Z18, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z14
+	VCVTPH2PS        64(R8), Z19
+	VFMADD231PS      Z17, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z7
+	VFMADD231PS      Z18, Z19, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z15
+	VCVTPH2PS        96(R8), Z19
+	VFMADD231PS      Z17, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z8
+	VFMADD231PS      Z18, Z19, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys99done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset101
+	MOVQ             (DI)(R9*8), R11
 
-offset92:
-	JMP keys90
+offset101:
+	JMP keys99
 
-keys90done:
+keys99done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4595,59 +5207,57 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys93:
+keys102:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead94done
+	JZ    ahead103done
 
-ahead94:
+ahead103:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead94same
+	JNZ        ahead103same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead94row
+	JLT        ahead103row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead94done
+	JMP        ahead103done
 
-ahead94row:
+ahead103row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead94same:
+ahead103same:
 	DECQ R8
-	JNZ  ahead94
+	JNZ  ahead103
 
-ahead94done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VBROADCASTSS (DX)(CX*2), Z8
-	VCVTPH2PS.Z  (R8), K1, Z9
-	VFMADD231PS  Z5, Z9, Z1
-	VFMADD231PS  Z6, Z9, Z2
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys93done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset95
-	MOVQ         (DI)(R9*8), R11
+ahead103done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VCVTPH2PS.Z      (R8), K1, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z2
+	VFMADD231PS      Z6, Z7, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys102done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset104
+	MOVQ             (DI)(R9*8), R11
 
-offset95:
-	JMP keys93
+offset104:
+	JMP keys102
 
-keys93done:
+keys102done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4691,32 +5301,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead96done
+	JZ    ahead105done
 
-ahead96:
+ahead105:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead96same
+	JNZ        ahead105same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead96row
+	JLT        ahead105row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead96done
+	JMP        ahead105done
 
-ahead96row:
+ahead105row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead96same:
+ahead105same:
 	DECQ AX
-	JNZ  ahead96
+	JNZ  ahead105
 
-ahead96done:
+ahead105done:
 	VZEROUPPER
 	RET
 
@@ -4794,79 +5404,77 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys97:
+keys106:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead98done
+	JZ    ahead107done
 
-ahead98:
+ahead107:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead98same
+	JNZ        ahead107same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead98row
+	JLT        ahead107row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead98done
+	JMP        ahead107done
 
-ahead98row:
+ahead107row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead98same:
+ahead107same:
 	DECQ R8
-	JNZ  ahead98
+	JNZ  ahead107
 
-ahead98done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(CX*1), Z22
-	VBROADCASTSS (AX)(CX*2), Z23
-	VBROADCASTSS (DX)(CX*2), Z24
-	VBROADCASTSS (AX)(CX*4), Z25
-	VCVTPH2PS    (R8), Z26
-	VFMADD231PS  Z21, Z26, Z1
-	VFMADD231PS  Z22, Z26, Z5
-	VFMADD231PS  Z23, Z26, Z9
-	VFMADD231PS  Z24, Z26, Z13
-	VFMADD231PS  Z25, Z26, Z17
-	VCVTPH2PS    32(R8), Z26
-	VFMADD231PS  Z21, Z26, Z2
-	VFMADD231PS  Z22, Z26, Z6
-	VFMADD231PS  Z23, Z26, Z10
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z18
-	VCVTPH2PS    64(R8), Z26
-	VFMADD231PS  Z21, Z26, Z3
-	VFMADD231PS  Z22, Z26, Z7
-	VFMADD231PS  Z23, Z26, Z11
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z19
-	VCVTPH2PS    96(R8), Z26
-	VFMADD231PS  Z21, Z26, Z4
-	VFMADD231PS  Z22, Z26, Z8
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z20
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys97done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset99
-	MOVQ         (DI)(R9*8), R11
+ahead107done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z21
+	VBROADCASTSS     (AX)(CX*2), Z22
+	VBROADCASTSS     (AX)(CX*4), Z23
+	VCVTPH2PS        (R8), Z24
+	VFMADD231PS      Z21, Z24, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z5
+	VFMADD231PS      Z22, Z24, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z13
+	VFMADD231PS      Z23, Z24, Z17
+	VCVTPH2PS        32(R8), Z24
+	VFMADD231PS      Z21, Z24, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z6
+	VFMADD231PS      Z22, Z24, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z14
+	VFMADD231PS      Z23, Z24, Z18
+	VCVTPH2PS        64(R8), Z24
+	VFMADD231PS      Z21, Z24, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z7
+	VFMADD231PS      Z22, Z24, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z15
+	VFMADD231PS      Z23, Z24, Z19
+	VCVTPH2PS        96(R8), Z24
+	VFMADD231PS      Z21, Z24, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z8
+	VFMADD231PS      Z22, Z24, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z16
+	VFMADD231PS      Z23, Z24, Z20
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys106done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset108
+	MOVQ             (DI)(R9*8), R11
 
-offset99:
-	JMP keys97
+offset108:
+	JMP keys106
 
-keys97done:
+keys106done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -4990,61 +5598,59 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys100:
+keys109:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead101done
+	JZ    ahead110done
 
-ahead101:
+ahead110:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead101same
+	JNZ        ahead110same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead101row
+	JLT        ahead110row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead101done
+	JMP        ahead110done
 
-ahead101row:
+ahead110row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead101same:
+ahead110same:
 	DECQ R8
-	JNZ  ahead101
+	JNZ  ahead110
 
-ahead101done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VBROADCASTSS (AX)(CX*4), Z10
-	VCVTPH2PS.Z  (R8), K1, Z11
-	VFMADD231PS  Z6, Z11, Z1
-	VFMADD231PS  Z7, Z11, Z2
-	VFMADD231PS  Z8, Z11, Z3
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys100done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset102
-	MOVQ         (DI)(R9*8), R11
+ahead110done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VBROADCASTSS     (AX)(CX*4), Z8
+	VCVTPH2PS.Z      (R8), K1, Z9
+	VFMADD231PS      Z6, Z9, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z2
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys109done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset111
+	MOVQ             (DI)(R9*8), R11
 
-offset102:
-	JMP keys100
+offset111:
+	JMP keys109
 
-keys100done:
+keys109done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5095,32 +5701,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead103done
+	JZ    ahead112done
 
-ahead103:
+ahead112:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead103same
+	JNZ        ahead112same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead103row
+	JLT        ahead112row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead103done
+	JMP        ahead112done
 
-ahead103row:
+ahead112row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead103same:
+ahead112same:
 	DECQ AX
-	JNZ  ahead103
+	JNZ  ahead112
 
-ahead103done:
+ahead112done:
 	VZEROUPPER
 	RET
 
@@ -5136,7 +5742,7 @@ TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -5157,6 +5763,228 @@ TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys113:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead114done
+
+ahead114:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead114same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead114row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead114done
+
+ahead114row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead114same:
+	DECQ R8
+	JNZ  ahead114
+
+ahead114done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VBROADCASTSS     (AX)(CX*4), Z27
+	VCVTPH2PS        (R8), Z28
+	VFMADD231PS      Z25, Z28, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z5
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z17
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z21
+	VCVTPH2PS        32(R8), Z28
+	VFMADD231PS      Z25, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z6
+	VFMADD231PS      Z26, Z28, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z22
+	VCVTPH2PS        64(R8), Z28
+	VFMADD231PS      Z25, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z7
+	VFMADD231PS      Z26, Z28, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z23
+	VCVTPH2PS        96(R8), Z28
+	VFMADD231PS      Z25, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z8
+	VFMADD231PS      Z26, Z28, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys113done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset115
+	MOVQ             (DI)(R9*8), R11
+
+offset115:
+	JMP keys113
+
+keys113done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -5190,70 +6018,67 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys104:
+keys116:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead105done
+	JZ    ahead117done
 
-ahead105:
+ahead117:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead105same
+	JNZ        ahead117same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead105row
+	JLT        ahead117row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead105done
+	JMP        ahead117done
 
-ahead105row:
+ahead117row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead105same:
+ahead117same:
 	DECQ R8
-	JNZ  ahead105
+	JNZ  ahead117
 
-ahead105done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VBROADCASTSS (DX)(CX*2), Z16
-	VBROADCASTSS (AX)(CX*4), Z17
-	VBROADCASTSS (DX)(CX*4), Z18
-	VCVTPH2PS    (R8), Z19
-	VFMADD231PS  Z13, Z19, Z1
-	VFMADD231PS  Z14, Z19, Z3
-	VFMADD231PS  Z15, Z19, Z5
-	VFMADD231PS  Z16, Z19, Z7
-	VFMADD231PS  Z17, Z19, Z9
-	VFMADD231PS  Z18, Z19, Z11
-	VCVTPH2PS    32(R8), Z19
-	VFMADD231PS  Z13, Z19, Z2
-	VFMADD231PS  Z14, Z19, Z4
-	VFMADD231PS  Z15, Z19, Z6
-	VFMADD231PS  Z16, Z19, Z8
-	VFMADD231PS  Z17, Z19, Z10
-	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys104done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset106
-	MOVQ         (DI)(R9*8), R11
+ahead117done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VBROADCASTSS     (AX)(CX*4), Z15
+	VCVTPH2PS        (R8), Z16
+	VFMADD231PS      Z13, Z16, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z3
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z11
+	VCVTPH2PS        32(R8), Z16
+	VFMADD231PS      Z13, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z4
+	VFMADD231PS      Z14, Z16, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys116done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset118
+	MOVQ             (DI)(R9*8), R11
 
-offset106:
-	JMP keys104
+offset118:
+	JMP keys116
 
-keys104done:
+keys116done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5357,63 +6182,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys107:
+keys119:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead108done
+	JZ    ahead120done
 
-ahead108:
+ahead120:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead108same
+	JNZ        ahead120same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead108row
+	JLT        ahead120row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead108done
+	JMP        ahead120done
 
-ahead108row:
+ahead120row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead108same:
+ahead120same:
 	DECQ R8
-	JNZ  ahead108
+	JNZ  ahead120
 
-ahead108done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VBROADCASTSS (DX)(CX*4), Z12
-	VCVTPH2PS.Z  (R8), K1, Z13
-	VFMADD231PS  Z7, Z13, Z1
-	VFMADD231PS  Z8, Z13, Z2
-	VFMADD231PS  Z9, Z13, Z3
-	VFMADD231PS  Z10, Z13, Z4
-	VFMADD231PS  Z11, Z13, Z5
-	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys107done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset109
-	MOVQ         (DI)(R9*8), R11
+ahead120done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VCVTPH2PS.Z      (R8), K1, Z10
+	VFMADD231PS      Z7, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z2
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z4
+	VFMADD231PS      Z9, Z10, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys119done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset121
+	MOVQ             (DI)(R9*8), R11
 
-offset109:
-	JMP keys107
+offset121:
+	JMP keys119
 
-keys107done:
+keys119done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5471,32 +6293,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead110done
+	JZ    ahead122done
 
-ahead110:
+ahead122:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead110same
+	JNZ        ahead122same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead110row
+	JLT        ahead122row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead110done
+	JMP        ahead122done
 
-ahead110row:
+ahead122row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead110same:
+ahead122same:
 	DECQ AX
-	JNZ  ahead110
+	JNZ  ahead122
 
-ahead110done:
+ahead122done:
 	VZEROUPPER
 	RET
 
@@ -5568,73 +6390,70 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys111:
+keys123:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead112done
+	JZ    ahead124done
 
-ahead112:
+ahead124:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead112same
+	JNZ        ahead124same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead112row
+	JLT        ahead124row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead112done
+	JMP        ahead124done
 
-ahead112row:
+ahead124row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead112same:
+ahead124same:
 	DECQ R9
-	JNZ  ahead112
+	JNZ  ahead124
 
-ahead112done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z15
-	VBROADCASTSS (AX)(CX*1), Z16
-	VBROADCASTSS (AX)(CX*2), Z17
-	VBROADCASTSS (DX)(CX*2), Z18
-	VBROADCASTSS (AX)(CX*4), Z19
-	VBROADCASTSS (DX)(CX*4), Z20
-	VBROADCASTSS (AX)(DI*2), Z21
-	VCVTPH2PS    (R9), Z22
-	VFMADD231PS  Z15, Z22, Z1
-	VFMADD231PS  Z16, Z22, Z3
-	VFMADD231PS  Z17, Z22, Z5
-	VFMADD231PS  Z18, Z22, Z7
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z13
-	VCVTPH2PS    32(R9), Z22
-	VFMADD231PS  Z15, Z22, Z2
-	VFMADD231PS  Z16, Z22, Z4
-	VFMADD231PS  Z17, Z22, Z6
-	VFMADD231PS  Z18, Z22, Z8
-	VFMADD231PS  Z19, Z22, Z10
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys111done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset113
-	MOVQ         (R8)(R10*8), R12
+ahead124done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VBROADCASTSS     (AX)(DI*2), Z18
+	VCVTPH2PS        (R9), Z19
+	VFMADD231PS      Z15, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z3
+	VFMADD231PS      Z16, Z19, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z7
+	VFMADD231PS      Z17, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z11
+	VFMADD231PS      Z18, Z19, Z13
+	VCVTPH2PS        32(R9), Z19
+	VFMADD231PS      Z15, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z4
+	VFMADD231PS      Z16, Z19, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z8
+	VFMADD231PS      Z17, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z12
+	VFMADD231PS      Z18, Z19, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys123done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset125
+	MOVQ             (R8)(R10*8), R12
 
-offset113:
-	JMP keys111
+offset125:
+	JMP keys123
 
-keys111done:
+keys123done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5748,65 +6567,62 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys114:
+keys126:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead115done
+	JZ    ahead127done
 
-ahead115:
+ahead127:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead115same
+	JNZ        ahead127same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead115row
+	JLT        ahead127row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead115done
+	JMP        ahead127done
 
-ahead115row:
+ahead127row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead115same:
+ahead127same:
 	DECQ R9
-	JNZ  ahead115
+	JNZ  ahead127
 
-ahead115done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VBROADCASTSS (AX)(DI*2), Z14
-	VCVTPH2PS.Z  (R9), K1, Z15
-	VFMADD231PS  Z8, Z15, Z1
-	VFMADD231PS  Z9, Z15, Z2
-	VFMADD231PS  Z10, Z15, Z3
-	VFMADD231PS  Z11, Z15, Z4
-	VFMADD231PS  Z12, Z15, Z5
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys114done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset116
-	MOVQ         (R8)(R10*8), R12
+ahead127done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VBROADCASTSS     (AX)(DI*2), Z11
+	VCVTPH2PS.Z      (R9), K1, Z12
+	VFMADD231PS      Z8, Z12, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z2
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys126done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset128
+	MOVQ             (R8)(R10*8), R12
 
-offset116:
-	JMP keys114
+offset128:
+	JMP keys126
 
-keys114done:
+keys126done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -5871,32 +6687,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead117done
+	JZ    ahead129done
 
-ahead117:
+ahead129:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead117same
+	JNZ        ahead129same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead117row
+	JLT        ahead129row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead117done
+	JMP        ahead129done
 
-ahead117row:
+ahead129row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead117same:
+ahead129same:
 	DECQ AX
-	JNZ  ahead117
+	JNZ  ahead129
 
-ahead117done:
+ahead129done:
 	VZEROUPPER
 	RET
 
@@ -5970,76 +6786,72 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys118:
+keys130:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead119done
+	JZ    ahead131done
 
-ahead119:
+ahead131:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead119same
+	JNZ        ahead131same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead119row
+	JLT        ahead131row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead119done
+	JMP        ahead131done
 
-ahead119row:
+ahead131row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead119same:
+ahead131same:
 	DECQ R9
-	JNZ  ahead119
+	JNZ  ahead131
 
-ahead119done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VBROADCASTSS (AX)(CX*4), Z21
-	VBROADCASTSS (DX)(CX*4), Z22
-	VBROADCASTSS (AX)(DI*2), Z23
-	VBROADCASTSS (DX)(DI*2), Z24
-	VCVTPH2PS    (R9), Z25
-	VFMADD231PS  Z17, Z25, Z1
-	VFMADD231PS  Z18, Z25, Z3
-	VFMADD231PS  Z19, Z25, Z5
-	VFMADD231PS  Z20, Z25, Z7
-	VFMADD231PS  Z21, Z25, Z9
-	VFMADD231PS  Z22, Z25, Z11
-	VFMADD231PS  Z23, Z25, Z13
-	VFMADD231PS  Z24, Z25, Z15
-	VCVTPH2PS    32(R9), Z25
-	VFMADD231PS  Z17, Z25, Z2
-	VFMADD231PS  Z18, Z25, Z4
-	VFMADD231PS  Z19, Z25, Z6
-	VFMADD231PS  Z20, Z25, Z8
-	VFMADD231PS  Z21, Z25, Z10
-	VFMADD231PS  Z22, Z25, Z12
-	VFMADD231PS  Z23, Z25, Z14
-	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys118done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset120
-	MOVQ         (R8)(R10*8), R12
+ahead131done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VCVTPH2PS        (R9), Z21
+	VFMADD231PS      Z17, Z21, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z3
+	VFMADD231PS      Z18, Z21, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z7
+	VFMADD231PS      Z19, Z21, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z11
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z15
+	VCVTPH2PS        32(R9), Z21
+	VFMADD231PS      Z17, Z21, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z4
+	VFMADD231PS      Z18, Z21, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z8
+	VFMADD231PS      Z19, Z21, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z12
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys130done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset132
+	MOVQ             (R8)(R10*8), R12
 
-offset120:
-	JMP keys118
+offset132:
+	JMP keys130
 
-keys118done:
+keys130done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6163,67 +6975,63 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys121:
+keys133:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead122done
+	JZ    ahead134done
 
-ahead122:
+ahead134:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead122same
+	JNZ        ahead134same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead122row
+	JLT        ahead134row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead122done
+	JMP        ahead134done
 
-ahead122row:
+ahead134row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead122same:
+ahead134same:
 	DECQ R9
-	JNZ  ahead122
+	JNZ  ahead134
 
-ahead122done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VBROADCASTSS (DX)(DI*2), Z16
-	VCVTPH2PS.Z  (R9), K1, Z17
-	VFMADD231PS  Z9, Z17, Z1
-	VFMADD231PS  Z10, Z17, Z2
-	VFMADD231PS  Z11, Z17, Z3
-	VFMADD231PS  Z12, Z17, Z4
-	VFMADD231PS  Z13, Z17, Z5
-	VFMADD231PS  Z14, Z17, Z6
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys121done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset123
-	MOVQ         (R8)(R10*8), R12
+ahead134done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VCVTPH2PS.Z      (R9), K1, Z13
+	VFMADD231PS      Z9, Z13, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z2
+	VFMADD231PS      Z10, Z13, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z4
+	VFMADD231PS      Z11, Z13, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z6
+	VFMADD231PS      Z12, Z13, Z7
+	VFMADD231PS.BCST (DX)(DI*2), Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys133done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset135
+	MOVQ             (R8)(R10*8), R12
 
-offset123:
-	JMP keys121
+offset135:
+	JMP keys133
 
-keys121done:
+keys133done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6295,32 +7103,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead124done
+	JZ    ahead136done
 
-ahead124:
+ahead136:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead124same
+	JNZ        ahead136same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead124row
+	JLT        ahead136row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead124done
+	JMP        ahead136done
 
-ahead124row:
+ahead136row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead124same:
+ahead136same:
 	DECQ AX
-	JNZ  ahead124
+	JNZ  ahead136
 
-ahead124done:
+ahead136done:
 	VZEROUPPER
 	RET
 
@@ -6384,35 +7192,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys125:
+keys137:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead126done
+	JZ    ahead138done
 
-ahead126:
+ahead138:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead126same
+	JNZ        ahead138same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead126row
+	JLT        ahead138row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead126done
+	JMP        ahead138done
 
-ahead126row:
+ahead138row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead126same:
+ahead138same:
 	DECQ DX
-	JNZ  ahead126
+	JNZ  ahead138
 
-ahead126done:
+ahead138done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXWD    (DX), Z10
@@ -6442,16 +7250,16 @@ ahead126done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys125done
+	JGE          keys137done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset127
+	JEQ          offset139
 	MOVQ         (CX)(DI*8), R9
 
-offset127:
-	JMP keys125
+offset139:
+	JMP keys137
 
-keys125done:
+keys137done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6514,35 +7322,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys128:
+keys140:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead129done
+	JZ    ahead141done
 
-ahead129:
+ahead141:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead129same
+	JNZ        ahead141same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead129row
+	JLT        ahead141row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead129done
+	JMP        ahead141done
 
-ahead129row:
+ahead141row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead129same:
+ahead141same:
 	DECQ DX
-	JNZ  ahead129
+	JNZ  ahead141
 
-ahead129done:
+ahead141done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXWD    (DX), Z6
@@ -6560,16 +7368,16 @@ ahead129done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys128done
+	JGE          keys140done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset130
+	JEQ          offset142
 	MOVQ         (CX)(DI*8), R9
 
-offset130:
-	JMP keys128
+offset142:
+	JMP keys140
 
-keys128done:
+keys140done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6627,35 +7435,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys131:
+keys143:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead132done
+	JZ    ahead144done
 
-ahead132:
+ahead144:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead132same
+	JNZ        ahead144same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead132row
+	JLT        ahead144row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead132done
+	JMP        ahead144done
 
-ahead132row:
+ahead144row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead132same:
+ahead144same:
 	DECQ DX
-	JNZ  ahead132
+	JNZ  ahead144
 
-ahead132done:
+ahead144done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXWD.Z  (DX), K1, Z3
@@ -6664,16 +7472,16 @@ ahead132done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys131done
+	JGE          keys143done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset133
+	JEQ          offset145
 	MOVQ         (CX)(DI*8), R9
 
-offset133:
-	JMP keys131
+offset145:
+	JMP keys143
 
-keys131done:
+keys143done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6696,32 +7504,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead134done
+	JZ    ahead146done
 
-ahead134:
+ahead146:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead134same
+	JNZ        ahead146same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead134row
+	JLT        ahead146row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead134done
+	JMP        ahead146done
 
-ahead134row:
+ahead146row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead134same:
+ahead146same:
 	DECQ AX
-	JNZ  ahead134
+	JNZ  ahead146
 
-ahead134done:
+ahead146done:
 	VZEROUPPER
 	RET
 
@@ -6793,83 +7601,82 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys135:
+keys147:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead136done
+	JZ    ahead148done
 
-ahead136:
+ahead148:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead136same
+	JNZ        ahead148same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead136row
+	JLT        ahead148row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead136done
+	JMP        ahead148done
 
-ahead136row:
+ahead148row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead136same:
+ahead148same:
 	DECQ DI
-	JNZ  ahead136
+	JNZ  ahead148
 
-ahead136done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VPMOVZXWD    (DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VPMOVZXWD    32(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VPMOVZXWD    64(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXWD    96(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VPMOVZXWD    128(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VPMOVZXWD    160(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VPMOVZXWD    192(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VPMOVZXWD    224(DI), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys135done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset137
-	MOVQ         (DX)(R8*8), R10
+ahead148done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z17
+	VPMOVZXWD        (DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z9
+	VPMOVZXWD        32(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z10
+	VPMOVZXWD        64(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z11
+	VPMOVZXWD        96(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z12
+	VPMOVZXWD        128(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z13
+	VPMOVZXWD        160(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z14
+	VPMOVZXWD        192(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z15
+	VPMOVZXWD        224(DI), Z18
+	VPSLLD           $0x10, Z18, Z18
+	VFMADD231PS      Z17, Z18, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z16
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys147done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset149
+	MOVQ             (DX)(R8*8), R10
 
-offset137:
-	JMP keys135
+offset149:
+	JMP keys147
 
-keys135done:
+keys147done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -6963,67 +7770,66 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys138:
+keys150:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead139done
+	JZ    ahead151done
 
-ahead139:
+ahead151:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead139same
+	JNZ        ahead151same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead139row
+	JLT        ahead151row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead139done
+	JMP        ahead151done
 
-ahead139row:
+ahead151row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead139same:
+ahead151same:
 	DECQ DI
-	JNZ  ahead139
+	JNZ  ahead151
 
-ahead139done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VPMOVZXWD    (DI), Z11
-	VPSLLD       $0x10, Z11, Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VPMOVZXWD    32(DI), Z11
-	VPSLLD       $0x10, Z11, Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VPMOVZXWD    64(DI), Z11
-	VPSLLD       $0x10, Z11, Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VPMOVZXWD    96(DI), Z11
-	VPSLLD       $0x10, Z11, Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys138done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset140
-	MOVQ         (DX)(R8*8), R10
+ahead151done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z9
+	VPMOVZXWD        (DI), Z10
+	VPSLLD           $0x10, Z10, Z10
+	VFMADD231PS      Z9, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z5
+	VPMOVZXWD        32(DI), Z10
+	VPSLLD           $0x10, Z10, Z10
+	VFMADD231PS      Z9, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z6
+	VPMOVZXWD        64(DI), Z10
+	VPSLLD           $0x10, Z10, Z10
+	VFMADD231PS      Z9, Z10, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z7
+	VPMOVZXWD        96(DI), Z10
+	VPSLLD           $0x10, Z10, Z10
+	VFMADD231PS      Z9, Z10, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z8
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys150done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset152
+	MOVQ             (DX)(R8*8), R10
 
-offset140:
-	JMP keys138
+offset152:
+	JMP keys150
 
-keys138done:
+keys150done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7097,55 +7903,54 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys141:
+keys153:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead142done
+	JZ    ahead154done
 
-ahead142:
+ahead154:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead142same
+	JNZ        ahead154same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead142row
+	JLT        ahead154row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead142done
+	JMP        ahead154done
 
-ahead142row:
+ahead154row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead142same:
+ahead154same:
 	DECQ DI
-	JNZ  ahead142
+	JNZ  ahead154
 
-ahead142done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z3
-	VBROADCASTSS (AX)(CX*1), Z4
-	VPMOVZXWD.Z  (DI), K1, Z5
-	VPSLLD       $0x10, Z5, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys141done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset143
-	MOVQ         (DX)(R8*8), R10
+ahead154done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z3
+	VPMOVZXWD.Z      (DI), K1, Z4
+	VPSLLD           $0x10, Z4, Z4
+	VFMADD231PS      Z3, Z4, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z4, Z2
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys153done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset155
+	MOVQ             (DX)(R8*8), R10
 
-offset143:
-	JMP keys141
+offset155:
+	JMP keys153
 
-keys141done:
+keys153done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7175,32 +7980,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead144done
+	JZ    ahead156done
 
-ahead144:
+ahead156:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead144same
+	JNZ        ahead156same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead144row
+	JLT        ahead156row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead144done
+	JMP        ahead156done
 
-ahead144row:
+ahead156row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead144same:
+ahead156same:
 	DECQ AX
-	JNZ  ahead144
+	JNZ  ahead156
 
-ahead144done:
+ahead156done:
 	VZEROUPPER
 	RET
 
@@ -7216,7 +8021,7 @@ TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -7237,6 +8042,229 @@ TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys157:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead158done
+
+ahead158:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead158same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead158row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead158done
+
+ahead158row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead158same:
+	DECQ R8
+	JNZ  ahead158
+
+ahead158done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VPMOVZXWD        (R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z9
+	VFMADD231PS      Z26, Z27, Z17
+	VPMOVZXWD        32(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z10
+	VFMADD231PS      Z26, Z27, Z18
+	VPMOVZXWD        64(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z11
+	VFMADD231PS      Z26, Z27, Z19
+	VPMOVZXWD        96(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z12
+	VFMADD231PS      Z26, Z27, Z20
+	VPMOVZXWD        128(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z13
+	VFMADD231PS      Z26, Z27, Z21
+	VPMOVZXWD        160(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z14
+	VFMADD231PS      Z26, Z27, Z22
+	VPMOVZXWD        192(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z15
+	VFMADD231PS      Z26, Z27, Z23
+	VPMOVZXWD        224(R8), Z27
+	VPSLLD           $0x10, Z27, Z27
+	VFMADD231PS      Z25, Z27, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z16
+	VFMADD231PS      Z26, Z27, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys157done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset159
+	MOVQ             (DI)(R9*8), R11
+
+offset159:
+	JMP keys157
+
+keys157done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+256, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -7269,73 +8297,72 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys145:
+keys160:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead146done
+	JZ    ahead161done
 
-ahead146:
+ahead161:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead146same
+	JNZ        ahead161same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead146row
+	JLT        ahead161row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead146done
+	JMP        ahead161done
 
-ahead146row:
+ahead161row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead146same:
+ahead161same:
 	DECQ R8
-	JNZ  ahead146
+	JNZ  ahead161
 
-ahead146done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VPMOVZXWD    (R8), Z16
-	VPSLLD       $0x10, Z16, Z16
-	VFMADD231PS  Z13, Z16, Z1
-	VFMADD231PS  Z14, Z16, Z5
-	VFMADD231PS  Z15, Z16, Z9
-	VPMOVZXWD    32(R8), Z16
-	VPSLLD       $0x10, Z16, Z16
-	VFMADD231PS  Z13, Z16, Z2
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z10
-	VPMOVZXWD    64(R8), Z16
-	VPSLLD       $0x10, Z16, Z16
-	VFMADD231PS  Z13, Z16, Z3
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z11
-	VPMOVZXWD    96(R8), Z16
-	VPSLLD       $0x10, Z16, Z16
-	VFMADD231PS  Z13, Z16, Z4
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys145done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset147
-	MOVQ         (DI)(R9*8), R11
+ahead161done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VPMOVZXWD        (R8), Z15
+	VPSLLD           $0x10, Z15, Z15
+	VFMADD231PS      Z13, Z15, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VPMOVZXWD        32(R8), Z15
+	VPSLLD           $0x10, Z15, Z15
+	VFMADD231PS      Z13, Z15, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VPMOVZXWD        64(R8), Z15
+	VPSLLD           $0x10, Z15, Z15
+	VFMADD231PS      Z13, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	VPMOVZXWD        96(R8), Z15
+	VPSLLD           $0x10, Z15, Z15
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys160done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset162
+	MOVQ             (DI)(R9*8), R11
 
-offset147:
-	JMP keys145
+offset162:
+	JMP keys160
 
-keys145done:
+keys160done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7426,58 +8453,57 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys148:
+keys163:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead149done
+	JZ    ahead164done
 
-ahead149:
+ahead164:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead149same
+	JNZ        ahead164same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead149row
+	JLT        ahead164row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead149done
+	JMP        ahead164done
 
-ahead149row:
+ahead164row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead149same:
+ahead164same:
 	DECQ R8
-	JNZ  ahead149
+	JNZ  ahead164
 
-ahead149done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VBROADCASTSS (AX)(CX*2), Z6
-	VPMOVZXWD.Z  (R8), K1, Z7
-	VPSLLD       $0x10, Z7, Z7
-	VFMADD231PS  Z4, Z7, Z1
-	VFMADD231PS  Z5, Z7, Z2
-	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys148done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset150
-	MOVQ         (DI)(R9*8), R11
+ahead164done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z4
+	VBROADCASTSS     (AX)(CX*2), Z5
+	VPMOVZXWD.Z      (R8), K1, Z6
+	VPSLLD           $0x10, Z6, Z6
+	VFMADD231PS      Z4, Z6, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z2
+	VFMADD231PS      Z5, Z6, Z3
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys163done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset165
+	MOVQ             (DI)(R9*8), R11
 
-offset150:
-	JMP keys148
+offset165:
+	JMP keys163
 
-keys148done:
+keys163done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7514,32 +8540,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead151done
+	JZ    ahead166done
 
-ahead151:
+ahead166:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead151same
+	JNZ        ahead166same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead151row
+	JLT        ahead166row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead151done
+	JMP        ahead166done
 
-ahead151row:
+ahead166row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead151same:
+ahead166same:
 	DECQ AX
-	JNZ  ahead151
+	JNZ  ahead166
 
-ahead151done:
+ahead166done:
 	VZEROUPPER
 	RET
 
@@ -7612,78 +8638,76 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys152:
+keys167:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead153done
+	JZ    ahead168done
 
-ahead153:
+ahead168:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead153same
+	JNZ        ahead168same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead153row
+	JLT        ahead168row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead153done
+	JMP        ahead168done
 
-ahead153row:
+ahead168row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead153same:
+ahead168same:
 	DECQ R8
-	JNZ  ahead153
+	JNZ  ahead168
 
-ahead153done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VPMOVZXWD    (R8), Z21
-	VPSLLD       $0x10, Z21, Z21
-	VFMADD231PS  Z17, Z21, Z1
-	VFMADD231PS  Z18, Z21, Z5
-	VFMADD231PS  Z19, Z21, Z9
-	VFMADD231PS  Z20, Z21, Z13
-	VPMOVZXWD    32(R8), Z21
-	VPSLLD       $0x10, Z21, Z21
-	VFMADD231PS  Z17, Z21, Z2
-	VFMADD231PS  Z18, Z21, Z6
-	VFMADD231PS  Z19, Z21, Z10
-	VFMADD231PS  Z20, Z21, Z14
-	VPMOVZXWD    64(R8), Z21
-	VPSLLD       $0x10, Z21, Z21
-	VFMADD231PS  Z17, Z21, Z3
-	VFMADD231PS  Z18, Z21, Z7
-	VFMADD231PS  Z19, Z21, Z11
-	VFMADD231PS  Z20, Z21, Z15
-	VPMOVZXWD    96(R8), Z21
-	VPSLLD       $0x10, Z21, Z21
-	VFMADD231PS  Z17, Z21, Z4
-	VFMADD231PS  Z18, Z21, Z8
-	VFMADD231PS  Z19, Z21, Z12
-	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys152done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset154
-	MOVQ         (DI)(R9*8), R11
+ahead168done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VPMOVZXWD        (R8), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z17, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z5
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z13
+	VPMOVZXWD        32(R8), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z17, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z6
+	VFMADD231PS      Z18, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z14
+	VPMOVZXWD        64(R8), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z17, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z7
+	VFMADD231PS      Z18, Z19, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z15
+	VPMOVZXWD        96(R8), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z17, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z8
+	VFMADD231PS      Z18, Z19, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys167done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset169
+	MOVQ             (DI)(R9*8), R11
 
-offset154:
-	JMP keys152
+offset169:
+	JMP keys167
 
-keys152done:
+keys167done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7790,60 +8814,58 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys155:
+keys170:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead156done
+	JZ    ahead171done
 
-ahead156:
+ahead171:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead156same
+	JNZ        ahead171same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead156row
+	JLT        ahead171row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead156done
+	JMP        ahead171done
 
-ahead156row:
+ahead171row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead156same:
+ahead171same:
 	DECQ R8
-	JNZ  ahead156
+	JNZ  ahead171
 
-ahead156done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VBROADCASTSS (DX)(CX*2), Z8
-	VPMOVZXWD.Z  (R8), K1, Z9
-	VPSLLD       $0x10, Z9, Z9
-	VFMADD231PS  Z5, Z9, Z1
-	VFMADD231PS  Z6, Z9, Z2
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys155done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset157
-	MOVQ         (DI)(R9*8), R11
+ahead171done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VPMOVZXWD.Z      (R8), K1, Z7
+	VPSLLD           $0x10, Z7, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z2
+	VFMADD231PS      Z6, Z7, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys170done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset172
+	MOVQ             (DI)(R9*8), R11
 
-offset157:
-	JMP keys155
+offset172:
+	JMP keys170
 
-keys155done:
+keys170done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -7887,32 +8909,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead158done
+	JZ    ahead173done
 
-ahead158:
+ahead173:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead158same
+	JNZ        ahead173same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead158row
+	JLT        ahead173row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead158done
+	JMP        ahead173done
 
-ahead158row:
+ahead173row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead158same:
+ahead173same:
 	DECQ AX
-	JNZ  ahead158
+	JNZ  ahead173
 
-ahead158done:
+ahead173done:
 	VZEROUPPER
 	RET
 
@@ -7990,83 +9012,81 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys159:
+keys174:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead160done
+	JZ    ahead175done
 
-ahead160:
+ahead175:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead160same
+	JNZ        ahead175same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead160row
+	JLT        ahead175row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead160done
+	JMP        ahead175done
 
-ahead160row:
+ahead175row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead160same:
+ahead175same:
 	DECQ R8
-	JNZ  ahead160
+	JNZ  ahead175
 
-ahead160done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(CX*1), Z22
-	VBROADCASTSS (AX)(CX*2), Z23
-	VBROADCASTSS (DX)(CX*2), Z24
-	VBROADCASTSS (AX)(CX*4), Z25
-	VPMOVZXWD    (R8), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z21, Z26, Z1
-	VFMADD231PS  Z22, Z26, Z5
-	VFMADD231PS  Z23, Z26, Z9
-	VFMADD231PS  Z24, Z26, Z13
-	VFMADD231PS  Z25, Z26, Z17
-	VPMOVZXWD    32(R8), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z21, Z26, Z2
-	VFMADD231PS  Z22, Z26, Z6
-	VFMADD231PS  Z23, Z26, Z10
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z18
-	VPMOVZXWD    64(R8), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z21, Z26, Z3
-	VFMADD231PS  Z22, Z26, Z7
-	VFMADD231PS  Z23, Z26, Z11
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z19
-	VPMOVZXWD    96(R8), Z26
-	VPSLLD       $0x10, Z26, Z26
-	VFMADD231PS  Z21, Z26, Z4
-	VFMADD231PS  Z22, Z26, Z8
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z20
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys159done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset161
-	MOVQ         (DI)(R9*8), R11
+ahead175done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z21
+	VBROADCASTSS     (AX)(CX*2), Z22
+	VBROADCASTSS     (AX)(CX*4), Z23
+	VPMOVZXWD        (R8), Z24
+	VPSLLD           $0x10, Z24, Z24
+	VFMADD231PS      Z21, Z24, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z5
+	VFMADD231PS      Z22, Z24, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z13
+	VFMADD231PS      Z23, Z24, Z17
+	VPMOVZXWD        32(R8), Z24
+	VPSLLD           $0x10, Z24, Z24
+	VFMADD231PS      Z21, Z24, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z6
+	VFMADD231PS      Z22, Z24, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z14
+	VFMADD231PS      Z23, Z24, Z18
+	VPMOVZXWD        64(R8), Z24
+	VPSLLD           $0x10, Z24, Z24
+	VFMADD231PS      Z21, Z24, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z7
+	VFMADD231PS      Z22, Z24, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z15
+	VFMADD231PS      Z23, Z24, Z19
+	VPMOVZXWD        96(R8), Z24
+	VPSLLD           $0x10, Z24, Z24
+	VFMADD231PS      Z21, Z24, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z8
+	VFMADD231PS      Z22, Z24, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z16
+	VFMADD231PS      Z23, Z24, Z20
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys174done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset176
+	MOVQ             (DI)(R9*8), R11
 
-offset161:
-	JMP keys159
+offset176:
+	JMP keys174
 
-keys159done:
+keys174done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8190,62 +9210,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys162:
+keys177:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead163done
+	JZ    ahead178done
 
-ahead163:
+ahead178:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead163same
+	JNZ        ahead178same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead163row
+	JLT        ahead178row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead163done
+	JMP        ahead178done
 
-ahead163row:
+ahead178row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead163same:
+ahead178same:
 	DECQ R8
-	JNZ  ahead163
+	JNZ  ahead178
 
-ahead163done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VBROADCASTSS (AX)(CX*4), Z10
-	VPMOVZXWD.Z  (R8), K1, Z11
-	VPSLLD       $0x10, Z11, Z11
-	VFMADD231PS  Z6, Z11, Z1
-	VFMADD231PS  Z7, Z11, Z2
-	VFMADD231PS  Z8, Z11, Z3
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys162done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset164
-	MOVQ         (DI)(R9*8), R11
+ahead178done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VBROADCASTSS     (AX)(CX*4), Z8
+	VPMOVZXWD.Z      (R8), K1, Z9
+	VPSLLD           $0x10, Z9, Z9
+	VFMADD231PS      Z6, Z9, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z2
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys177done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset179
+	MOVQ             (DI)(R9*8), R11
 
-offset164:
-	JMP keys162
+offset179:
+	JMP keys177
 
-keys162done:
+keys177done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8296,32 +9314,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead165done
+	JZ    ahead180done
 
-ahead165:
+ahead180:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead165same
+	JNZ        ahead180same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead165row
+	JLT        ahead180row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead165done
+	JMP        ahead180done
 
-ahead165row:
+ahead180row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead165same:
+ahead180same:
 	DECQ AX
-	JNZ  ahead165
+	JNZ  ahead180
 
-ahead165done:
+ahead180done:
 	VZEROUPPER
 	RET
 
@@ -8337,7 +9355,7 @@ TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -8358,6 +9376,232 @@ TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys181:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead182done
+
+ahead182:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead182same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead182row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead182done
+
+ahead182row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead182same:
+	DECQ R8
+	JNZ  ahead182
+
+ahead182done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VBROADCASTSS     (AX)(CX*4), Z27
+	VPMOVZXWD        (R8), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS      Z25, Z28, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z5
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z17
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z21
+	VPMOVZXWD        32(R8), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS      Z25, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z6
+	VFMADD231PS      Z26, Z28, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z22
+	VPMOVZXWD        64(R8), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS      Z25, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z7
+	VFMADD231PS      Z26, Z28, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z23
+	VPMOVZXWD        96(R8), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS      Z25, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z8
+	VFMADD231PS      Z26, Z28, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys181done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset183
+	MOVQ             (DI)(R9*8), R11
+
+offset183:
+	JMP keys181
+
+keys181done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -8391,72 +9635,69 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys166:
+keys184:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead167done
+	JZ    ahead185done
 
-ahead167:
+ahead185:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead167same
+	JNZ        ahead185same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead167row
+	JLT        ahead185row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead167done
+	JMP        ahead185done
 
-ahead167row:
+ahead185row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead167same:
+ahead185same:
 	DECQ R8
-	JNZ  ahead167
+	JNZ  ahead185
 
-ahead167done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VBROADCASTSS (DX)(CX*2), Z16
-	VBROADCASTSS (AX)(CX*4), Z17
-	VBROADCASTSS (DX)(CX*4), Z18
-	VPMOVZXWD    (R8), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z13, Z19, Z1
-	VFMADD231PS  Z14, Z19, Z3
-	VFMADD231PS  Z15, Z19, Z5
-	VFMADD231PS  Z16, Z19, Z7
-	VFMADD231PS  Z17, Z19, Z9
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXWD    32(R8), Z19
-	VPSLLD       $0x10, Z19, Z19
-	VFMADD231PS  Z13, Z19, Z2
-	VFMADD231PS  Z14, Z19, Z4
-	VFMADD231PS  Z15, Z19, Z6
-	VFMADD231PS  Z16, Z19, Z8
-	VFMADD231PS  Z17, Z19, Z10
-	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys166done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset168
-	MOVQ         (DI)(R9*8), R11
+ahead185done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VBROADCASTSS     (AX)(CX*4), Z15
+	VPMOVZXWD        (R8), Z16
+	VPSLLD           $0x10, Z16, Z16
+	VFMADD231PS      Z13, Z16, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z3
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z11
+	VPMOVZXWD        32(R8), Z16
+	VPSLLD           $0x10, Z16, Z16
+	VFMADD231PS      Z13, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z4
+	VFMADD231PS      Z14, Z16, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys184done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset186
+	MOVQ             (DI)(R9*8), R11
 
-offset168:
-	JMP keys166
+offset186:
+	JMP keys184
 
-keys166done:
+keys184done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8560,64 +9801,61 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys169:
+keys187:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead170done
+	JZ    ahead188done
 
-ahead170:
+ahead188:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead170same
+	JNZ        ahead188same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead170row
+	JLT        ahead188row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead170done
+	JMP        ahead188done
 
-ahead170row:
+ahead188row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead170same:
+ahead188same:
 	DECQ R8
-	JNZ  ahead170
+	JNZ  ahead188
 
-ahead170done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VBROADCASTSS (DX)(CX*4), Z12
-	VPMOVZXWD.Z  (R8), K1, Z13
-	VPSLLD       $0x10, Z13, Z13
-	VFMADD231PS  Z7, Z13, Z1
-	VFMADD231PS  Z8, Z13, Z2
-	VFMADD231PS  Z9, Z13, Z3
-	VFMADD231PS  Z10, Z13, Z4
-	VFMADD231PS  Z11, Z13, Z5
-	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys169done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset171
-	MOVQ         (DI)(R9*8), R11
+ahead188done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VPMOVZXWD.Z      (R8), K1, Z10
+	VPSLLD           $0x10, Z10, Z10
+	VFMADD231PS      Z7, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z2
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z4
+	VFMADD231PS      Z9, Z10, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys187done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset189
+	MOVQ             (DI)(R9*8), R11
 
-offset171:
-	JMP keys169
+offset189:
+	JMP keys187
 
-keys169done:
+keys187done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8675,32 +9913,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead172done
+	JZ    ahead190done
 
-ahead172:
+ahead190:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead172same
+	JNZ        ahead190same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead172row
+	JLT        ahead190row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead172done
+	JMP        ahead190done
 
-ahead172row:
+ahead190row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead172same:
+ahead190same:
 	DECQ AX
-	JNZ  ahead172
+	JNZ  ahead190
 
-ahead172done:
+ahead190done:
 	VZEROUPPER
 	RET
 
@@ -8772,75 +10010,72 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys173:
+keys191:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead174done
+	JZ    ahead192done
 
-ahead174:
+ahead192:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead174same
+	JNZ        ahead192same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead174row
+	JLT        ahead192row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead174done
+	JMP        ahead192done
 
-ahead174row:
+ahead192row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead174same:
+ahead192same:
 	DECQ R9
-	JNZ  ahead174
+	JNZ  ahead192
 
-ahead174done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z15
-	VBROADCASTSS (AX)(CX*1), Z16
-	VBROADCASTSS (AX)(CX*2), Z17
-	VBROADCASTSS (DX)(CX*2), Z18
-	VBROADCASTSS (AX)(CX*4), Z19
-	VBROADCASTSS (DX)(CX*4), Z20
-	VBROADCASTSS (AX)(DI*2), Z21
-	VPMOVZXWD    (R9), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z15, Z22, Z1
-	VFMADD231PS  Z16, Z22, Z3
-	VFMADD231PS  Z17, Z22, Z5
-	VFMADD231PS  Z18, Z22, Z7
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z13
-	VPMOVZXWD    32(R9), Z22
-	VPSLLD       $0x10, Z22, Z22
-	VFMADD231PS  Z15, Z22, Z2
-	VFMADD231PS  Z16, Z22, Z4
-	VFMADD231PS  Z17, Z22, Z6
-	VFMADD231PS  Z18, Z22, Z8
-	VFMADD231PS  Z19, Z22, Z10
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys173done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset175
-	MOVQ         (R8)(R10*8), R12
+ahead192done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VBROADCASTSS     (AX)(DI*2), Z18
+	VPMOVZXWD        (R9), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z15, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z3
+	VFMADD231PS      Z16, Z19, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z7
+	VFMADD231PS      Z17, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z11
+	VFMADD231PS      Z18, Z19, Z13
+	VPMOVZXWD        32(R9), Z19
+	VPSLLD           $0x10, Z19, Z19
+	VFMADD231PS      Z15, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z4
+	VFMADD231PS      Z16, Z19, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z8
+	VFMADD231PS      Z17, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z12
+	VFMADD231PS      Z18, Z19, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys191done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset193
+	MOVQ             (R8)(R10*8), R12
 
-offset175:
-	JMP keys173
+offset193:
+	JMP keys191
 
-keys173done:
+keys191done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -8954,66 +10189,63 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys176:
+keys194:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead177done
+	JZ    ahead195done
 
-ahead177:
+ahead195:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead177same
+	JNZ        ahead195same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead177row
+	JLT        ahead195row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead177done
+	JMP        ahead195done
 
-ahead177row:
+ahead195row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead177same:
+ahead195same:
 	DECQ R9
-	JNZ  ahead177
+	JNZ  ahead195
 
-ahead177done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VBROADCASTSS (AX)(DI*2), Z14
-	VPMOVZXWD.Z  (R9), K1, Z15
-	VPSLLD       $0x10, Z15, Z15
-	VFMADD231PS  Z8, Z15, Z1
-	VFMADD231PS  Z9, Z15, Z2
-	VFMADD231PS  Z10, Z15, Z3
-	VFMADD231PS  Z11, Z15, Z4
-	VFMADD231PS  Z12, Z15, Z5
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys176done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset178
-	MOVQ         (R8)(R10*8), R12
+ahead195done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VBROADCASTSS     (AX)(DI*2), Z11
+	VPMOVZXWD.Z      (R9), K1, Z12
+	VPSLLD           $0x10, Z12, Z12
+	VFMADD231PS      Z8, Z12, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z2
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys194done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset196
+	MOVQ             (R8)(R10*8), R12
 
-offset178:
-	JMP keys176
+offset196:
+	JMP keys194
 
-keys176done:
+keys194done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9078,32 +10310,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead179done
+	JZ    ahead197done
 
-ahead179:
+ahead197:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead179same
+	JNZ        ahead197same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead179row
+	JLT        ahead197row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead179done
+	JMP        ahead197done
 
-ahead179row:
+ahead197row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead179same:
+ahead197same:
 	DECQ AX
-	JNZ  ahead179
+	JNZ  ahead197
 
-ahead179done:
+ahead197done:
 	VZEROUPPER
 	RET
 
@@ -9177,78 +10409,74 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys180:
+keys198:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead181done
+	JZ    ahead199done
 
-ahead181:
+ahead199:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead181same
+	JNZ        ahead199same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead181row
+	JLT        ahead199row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead181done
+	JMP        ahead199done
 
-ahead181row:
+ahead199row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead181same:
+ahead199same:
 	DECQ R9
-	JNZ  ahead181
+	JNZ  ahead199
 
-ahead181done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VBROADCASTSS (AX)(CX*4), Z21
-	VBROADCASTSS (DX)(CX*4), Z22
-	VBROADCASTSS (AX)(DI*2), Z23
-	VBROADCASTSS (DX)(DI*2), Z24
-	VPMOVZXWD    (R9), Z25
-	VPSLLD       $0x10, Z25, Z25
-	VFMADD231PS  Z17, Z25, Z1
-	VFMADD231PS  Z18, Z25, Z3
-	VFMADD231PS  Z19, Z25, Z5
-	VFMADD231PS  Z20, Z25, Z7
-	VFMADD231PS  Z21, Z25, Z9
-	VFMADD231PS  Z22, Z25, Z11
-	VFMADD231PS  Z23, Z25, Z13
-	VFMADD231PS  Z24, Z25, Z15
-	VPMOVZXWD    32(R9), Z25
-	VPSLLD       $0x10, Z25, Z25
-	VFMADD231PS  Z17, Z25, Z2
-	VFMADD231PS  Z18, Z25, Z4
-	VFMADD231PS  Z19, Z25, Z6
-	VFMADD231PS  Z20, Z25, Z8
-	VFMADD231PS  Z21, Z25, Z10
-	VFMADD231PS  Z22, Z25, Z12
-	VFMADD231PS  Z23, Z25, Z14
-	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys180done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset182
-	MOVQ         (R8)(R10*8), R12
+ahead199done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VPMOVZXWD        (R9), Z21
+	VPSLLD           $0x10, Z21, Z21
+	VFMADD231PS      Z17, Z21, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z3
+	VFMADD231PS      Z18, Z21, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z7
+	VFMADD231PS      Z19, Z21, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z11
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z15
+	VPMOVZXWD        32(R9), Z21
+	VPSLLD           $0x10, Z21, Z21
+	VFMADD231PS      Z17, Z21, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z4
+	VFMADD231PS      Z18, Z21, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z8
+	VFMADD231PS      Z19, Z21, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z12
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys198done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset200
+	MOVQ             (R8)(R10*8), R12
 
-offset182:
-	JMP keys180
+offset200:
+	JMP keys198
 
-keys180done:
+keys198done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9372,68 +10600,64 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys183:
+keys201:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead184done
+	JZ    ahead202done
 
-ahead184:
+ahead202:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead184same
+	JNZ        ahead202same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead184row
+	JLT        ahead202row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead184done
+	JMP        ahead202done
 
-ahead184row:
+ahead202row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead184same:
+ahead202same:
 	DECQ R9
-	JNZ  ahead184
+	JNZ  ahead202
 
-ahead184done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VBROADCASTSS (DX)(DI*2), Z16
-	VPMOVZXWD.Z  (R9), K1, Z17
-	VPSLLD       $0x10, Z17, Z17
-	VFMADD231PS  Z9, Z17, Z1
-	VFMADD231PS  Z10, Z17, Z2
-	VFMADD231PS  Z11, Z17, Z3
-	VFMADD231PS  Z12, Z17, Z4
-	VFMADD231PS  Z13, Z17, Z5
-	VFMADD231PS  Z14, Z17, Z6
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys183done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset185
-	MOVQ         (R8)(R10*8), R12
+ahead202done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VPMOVZXWD.Z      (R9), K1, Z13
+	VPSLLD           $0x10, Z13, Z13
+	VFMADD231PS      Z9, Z13, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z2
+	VFMADD231PS      Z10, Z13, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z4
+	VFMADD231PS      Z11, Z13, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z6
+	VFMADD231PS      Z12, Z13, Z7
+	VFMADD231PS.BCST (DX)(DI*2), Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys201done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset203
+	MOVQ             (R8)(R10*8), R12
 
-offset185:
-	JMP keys183
+offset203:
+	JMP keys201
 
-keys183done:
+keys201done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9505,32 +10729,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead186done
+	JZ    ahead204done
 
-ahead186:
+ahead204:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead186same
+	JNZ        ahead204same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead186row
+	JLT        ahead204row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead186done
+	JMP        ahead204done
 
-ahead186row:
+ahead204row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead186same:
+ahead204same:
 	DECQ AX
-	JNZ  ahead186
+	JNZ  ahead204
 
-ahead186done:
+ahead204done:
 	VZEROUPPER
 	RET
 
@@ -9595,35 +10819,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys187:
+keys205:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead188done
+	JZ    ahead206done
 
-ahead188:
+ahead206:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead188same
+	JNZ        ahead206same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead188row
+	JLT        ahead206row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead188done
+	JMP        ahead206done
 
-ahead188row:
+ahead206row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead188same:
+ahead206same:
 	DECQ DX
-	JNZ  ahead188
+	JNZ  ahead206
 
-ahead188done:
+ahead206done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z10
 	VPMOVSXBW    (DX), Y11
@@ -9669,16 +10893,16 @@ ahead188done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys187done
+	JGE          keys205done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset189
+	JEQ          offset207
 	MOVQ         (CX)(DI*8), R9
 
-offset189:
-	JMP keys187
+offset207:
+	JMP keys205
 
-keys187done:
+keys205done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9752,35 +10976,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys190:
+keys208:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead191done
+	JZ    ahead209done
 
-ahead191:
+ahead209:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead191same
+	JNZ        ahead209same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead191row
+	JLT        ahead209row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead191done
+	JMP        ahead209done
 
-ahead191row:
+ahead209row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead191same:
+ahead209same:
 	DECQ DX
-	JNZ  ahead191
+	JNZ  ahead209
 
-ahead191done:
+ahead209done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z6
 	VPMOVSXBW    (DX), Y7
@@ -9806,16 +11030,16 @@ ahead191done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys190done
+	JGE          keys208done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset192
+	JEQ          offset210
 	MOVQ         (CX)(DI*8), R9
 
-offset192:
-	JMP keys190
+offset210:
+	JMP keys208
 
-keys190done:
+keys208done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9880,35 +11104,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys193:
+keys211:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead194done
+	JZ    ahead212done
 
-ahead194:
+ahead212:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead194same
+	JNZ        ahead212same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead194row
+	JLT        ahead212row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead194done
+	JMP        ahead212done
 
-ahead194row:
+ahead212row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead194same:
+ahead212same:
 	DECQ DX
-	JNZ  ahead194
+	JNZ  ahead212
 
-ahead194done:
+ahead212done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z3
 	VPMOVSXBW.Z  (DX), K1, Y4
@@ -9919,16 +11143,16 @@ ahead194done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys193done
+	JGE          keys211done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset195
+	JEQ          offset213
 	MOVQ         (CX)(DI*8), R9
 
-offset195:
-	JMP keys193
+offset213:
+	JMP keys211
 
-keys193done:
+keys211done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -9955,32 +11179,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead196done
+	JZ    ahead214done
 
-ahead196:
+ahead214:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead196same
+	JNZ        ahead214same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead196row
+	JLT        ahead214row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead196done
+	JMP        ahead214done
 
-ahead196row:
+ahead214row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead196same:
+ahead214same:
 	DECQ AX
-	JNZ  ahead196
+	JNZ  ahead214
 
-ahead196done:
+ahead214done:
 	VZEROUPPER
 	RET
 
@@ -10056,99 +11280,98 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys197:
+keys215:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead198done
+	JZ    ahead216done
 
-ahead198:
+ahead216:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead198same
+	JNZ        ahead216same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead198row
+	JLT        ahead216row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead198done
+	JMP        ahead216done
 
-ahead198row:
+ahead216row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead198same:
+ahead216same:
 	DECQ DI
-	JNZ  ahead198
+	JNZ  ahead216
 
-ahead198done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z18
-	VBROADCASTSS (AX)(CX*1), Z19
-	VPMOVSXBW    (DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z10
-	VPMOVSXBW    16(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z3
-	VFMADD231PS  Z19, Z20, Z11
-	VPMOVSXBW    32(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBW    48(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z5
-	VFMADD231PS  Z19, Z20, Z13
-	VPMOVSXBW    64(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z6
-	VFMADD231PS  Z19, Z20, Z14
-	VPMOVSXBW    80(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z7
-	VFMADD231PS  Z19, Z20, Z15
-	VPMOVSXBW    96(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z16
-	VPMOVSXBW    112(DI), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z18, Z20, Z9
-	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys197done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset199
-	MOVQ         (DX)(R8*8), R10
+ahead216done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z18
+	VPMOVSXBW        (DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z10
+	VPMOVSXBW        16(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z11
+	VPMOVSXBW        32(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z12
+	VPMOVSXBW        48(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z13
+	VPMOVSXBW        64(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z14
+	VPMOVSXBW        80(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z15
+	VPMOVSXBW        96(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z16
+	VPMOVSXBW        112(DI), Y19
+	VPSLLW           $0x07, Y19, Y19
+	VPANDD           Y0, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z17
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys215done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset217
+	MOVQ             (DX)(R8*8), R10
 
-offset199:
-	JMP keys197
+offset217:
+	JMP keys215
 
-keys197done:
+keys215done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10261,75 +11484,74 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys200:
+keys218:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead201done
+	JZ    ahead219done
 
-ahead201:
+ahead219:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead201same
+	JNZ        ahead219same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead201row
+	JLT        ahead219row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead201done
+	JMP        ahead219done
 
-ahead201row:
+ahead219row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead201same:
+ahead219same:
 	DECQ DI
-	JNZ  ahead201
+	JNZ  ahead219
 
-ahead201done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z10
-	VBROADCASTSS (AX)(CX*1), Z11
-	VPMOVSXBW    (DI), Y12
-	VPSLLW       $0x07, Y12, Y12
-	VPANDD       Y0, Y12, Y12
-	VCVTPH2PS    Y12, Z12
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z6
-	VPMOVSXBW    16(DI), Y12
-	VPSLLW       $0x07, Y12, Y12
-	VPANDD       Y0, Y12, Y12
-	VCVTPH2PS    Y12, Z12
-	VFMADD231PS  Z10, Z12, Z3
-	VFMADD231PS  Z11, Z12, Z7
-	VPMOVSXBW    32(DI), Y12
-	VPSLLW       $0x07, Y12, Y12
-	VPANDD       Y0, Y12, Y12
-	VCVTPH2PS    Y12, Z12
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z8
-	VPMOVSXBW    48(DI), Y12
-	VPSLLW       $0x07, Y12, Y12
-	VPANDD       Y0, Y12, Y12
-	VCVTPH2PS    Y12, Z12
-	VFMADD231PS  Z10, Z12, Z5
-	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys200done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset202
-	MOVQ         (DX)(R8*8), R10
+ahead219done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z10
+	VPMOVSXBW        (DI), Y11
+	VPSLLW           $0x07, Y11, Y11
+	VPANDD           Y0, Y11, Y11
+	VCVTPH2PS        Y11, Z11
+	VFMADD231PS      Z10, Z11, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z6
+	VPMOVSXBW        16(DI), Y11
+	VPSLLW           $0x07, Y11, Y11
+	VPANDD           Y0, Y11, Y11
+	VCVTPH2PS        Y11, Z11
+	VFMADD231PS      Z10, Z11, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z7
+	VPMOVSXBW        32(DI), Y11
+	VPSLLW           $0x07, Y11, Y11
+	VPANDD           Y0, Y11, Y11
+	VCVTPH2PS        Y11, Z11
+	VFMADD231PS      Z10, Z11, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z8
+	VPMOVSXBW        48(DI), Y11
+	VPSLLW           $0x07, Y11, Y11
+	VPANDD           Y0, Y11, Y11
+	VCVTPH2PS        Y11, Z11
+	VFMADD231PS      Z10, Z11, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z9
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys218done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset220
+	MOVQ             (DX)(R8*8), R10
 
-offset202:
-	JMP keys200
+offset220:
+	JMP keys218
 
-keys200done:
+keys218done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10414,57 +11636,56 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys203:
+keys221:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead204done
+	JZ    ahead222done
 
-ahead204:
+ahead222:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead204same
+	JNZ        ahead222same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead204row
+	JLT        ahead222row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead204done
+	JMP        ahead222done
 
-ahead204row:
+ahead222row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead204same:
+ahead222same:
 	DECQ DI
-	JNZ  ahead204
+	JNZ  ahead222
 
-ahead204done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VPMOVSXBW.Z  (DI), K1, Y6
-	VPSLLW       $0x07, Y6, Y6
-	VPANDD       Y0, Y6, Y6
-	VCVTPH2PS    Y6, Z6
-	VFMADD231PS  Z4, Z6, Z2
-	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys203done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset205
-	MOVQ         (DX)(R8*8), R10
+ahead222done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z4
+	VPMOVSXBW.Z      (DI), K1, Y5
+	VPSLLW           $0x07, Y5, Y5
+	VPANDD           Y0, Y5, Y5
+	VCVTPH2PS        Y5, Z5
+	VFMADD231PS      Z4, Z5, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z5, Z3
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys221done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset223
+	MOVQ             (DX)(R8*8), R10
 
-offset205:
-	JMP keys203
+offset223:
+	JMP keys221
 
-keys203done:
+keys221done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10499,32 +11720,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead206done
+	JZ    ahead224done
 
-ahead206:
+ahead224:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead206same
+	JNZ        ahead224same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead206row
+	JLT        ahead224row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead206done
+	JMP        ahead224done
 
-ahead206row:
+ahead224row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead206same:
+ahead224same:
 	DECQ AX
-	JNZ  ahead206
+	JNZ  ahead224
 
-ahead206done:
+ahead224done:
 	VZEROUPPER
 	RET
 
@@ -10541,7 +11762,7 @@ TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -10562,6 +11783,272 @@ TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	VMOVAPS Z1, Z14
+	VMOVAPS Z1, Z15
+	VMOVAPS Z1, Z16
+	VMOVAPS Z1, Z17
+	VMOVAPS Z1, Z18
+	VMOVAPS Z1, Z19
+	VMOVAPS Z1, Z20
+	VMOVAPS Z1, Z21
+	VMOVAPS Z1, Z22
+	VMOVAPS Z1, Z23
+	VMOVAPS Z1, Z24
+	VMOVAPS Z1, Z25
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys225:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead226done
+
+ahead226:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead226same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead226row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead226done
+
+ahead226row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead226same:
+	DECQ R8
+	JNZ  ahead226
+
+ahead226done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z26
+	VBROADCASTSS     (AX)(CX*2), Z27
+	VPMOVSXBW        (R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z10
+	VFMADD231PS      Z27, Z28, Z18
+	VPMOVSXBW        16(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z11
+	VFMADD231PS      Z27, Z28, Z19
+	VPMOVSXBW        32(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z12
+	VFMADD231PS      Z27, Z28, Z20
+	VPMOVSXBW        48(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z21
+	VPMOVSXBW        64(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z22
+	VPMOVSXBW        80(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z23
+	VPMOVSXBW        96(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z24
+	VPMOVSXBW        112(R8), Y28
+	VPSLLW           $0x07, Y28, Y28
+	VPANDD           Y0, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z17
+	VFMADD231PS      Z27, Z28, Z25
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys225done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset227
+	MOVQ             (DI)(R9*8), R11
+
+offset227:
+	JMP keys225
+
+keys225done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X27
+	VPBROADCASTD X27, Z27
+	VBROADCASTSS (DX), Z28
+	VCMPPS       $0x04, Z26, Z28, K1
+	VMULPS       Z27, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z27, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z3
+	VMOVUPS      Z3, 64(AX)
+	VMULPS       Z27, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z4
+	VMOVUPS      Z4, 128(AX)
+	VMULPS       Z27, Z5, Z5
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z5
+	VMOVUPS      Z5, 192(AX)
+	VMULPS       Z27, Z6, Z6
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z6
+	VMOVUPS      Z6, 256(AX)
+	VMULPS       Z27, Z7, Z7
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z7
+	VMOVUPS      Z7, 320(AX)
+	VMULPS       Z27, Z8, Z8
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z8
+	VMOVUPS      Z8, 384(AX)
+	VMULPS       Z27, Z9, Z9
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z9
+	VMOVUPS      Z9, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z27, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	VMULPS       Z27, Z12, Z12
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, 128(AX)
+	VMULPS       Z27, Z13, Z13
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 192(AX)
+	VMULPS       Z27, Z14, Z14
+	VMOVUPS.Z    256(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z14
+	VMOVUPS      Z14, 256(AX)
+	VMULPS       Z27, Z15, Z15
+	VMOVUPS.Z    320(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z15
+	VMOVUPS      Z15, 320(AX)
+	VMULPS       Z27, Z16, Z16
+	VMOVUPS.Z    384(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z16
+	VMOVUPS      Z16, 384(AX)
+	VMULPS       Z27, Z17, Z17
+	VMOVUPS.Z    448(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z18, Z18
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)
+	VMULPS       Z27, Z19, Z19
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)
+	VMULPS       Z27, Z20, Z20
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z20
+	VMOVUPS      Z20, 128(AX)
+	VMULPS       Z27, Z21, Z21
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 192(AX)
+	VMULPS       Z27, Z22, Z22
+	VMOVUPS.Z    256(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z22
+	VMOVUPS      Z22, 256(AX)
+	VMULPS       Z27, Z23, Z23
+	VMOVUPS.Z    320(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 320(AX)
+	VMULPS       Z27, Z24, Z24
+	VMOVUPS.Z    384(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z24
+	VMOVUPS      Z24, 384(AX)
+	VMULPS       Z27, Z25, Z25
+	VMOVUPS.Z    448(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -10594,81 +12081,80 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys207:
+keys228:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead208done
+	JZ    ahead229done
 
-ahead208:
+ahead229:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead208same
+	JNZ        ahead229same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead208row
+	JLT        ahead229row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead208done
+	JMP        ahead229done
 
-ahead208row:
+ahead229row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead208same:
+ahead229same:
 	DECQ R8
-	JNZ  ahead208
+	JNZ  ahead229
 
-ahead208done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z14
-	VBROADCASTSS (AX)(CX*1), Z15
-	VBROADCASTSS (AX)(CX*2), Z16
-	VPMOVSXBW    (R8), Y17
-	VPSLLW       $0x07, Y17, Y17
-	VPANDD       Y0, Y17, Y17
-	VCVTPH2PS    Y17, Z17
-	VFMADD231PS  Z14, Z17, Z2
-	VFMADD231PS  Z15, Z17, Z6
-	VFMADD231PS  Z16, Z17, Z10
-	VPMOVSXBW    16(R8), Y17
-	VPSLLW       $0x07, Y17, Y17
-	VPANDD       Y0, Y17, Y17
-	VCVTPH2PS    Y17, Z17
-	VFMADD231PS  Z14, Z17, Z3
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z11
-	VPMOVSXBW    32(R8), Y17
-	VPSLLW       $0x07, Y17, Y17
-	VPANDD       Y0, Y17, Y17
-	VCVTPH2PS    Y17, Z17
-	VFMADD231PS  Z14, Z17, Z4
-	VFMADD231PS  Z15, Z17, Z8
-	VFMADD231PS  Z16, Z17, Z12
-	VPMOVSXBW    48(R8), Y17
-	VPSLLW       $0x07, Y17, Y17
-	VPANDD       Y0, Y17, Y17
-	VCVTPH2PS    Y17, Z17
-	VFMADD231PS  Z14, Z17, Z5
-	VFMADD231PS  Z15, Z17, Z9
-	VFMADD231PS  Z16, Z17, Z13
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys207done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset209
-	MOVQ         (DI)(R9*8), R11
+ahead229done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z14
+	VBROADCASTSS     (AX)(CX*2), Z15
+	VPMOVSXBW        (R8), Y16
+	VPSLLW           $0x07, Y16, Y16
+	VPANDD           Y0, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z14, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z6
+	VFMADD231PS      Z15, Z16, Z10
+	VPMOVSXBW        16(R8), Y16
+	VPSLLW           $0x07, Y16, Y16
+	VPANDD           Y0, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z14, Z16, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z11
+	VPMOVSXBW        32(R8), Y16
+	VPSLLW           $0x07, Y16, Y16
+	VPANDD           Y0, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z14, Z16, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z12
+	VPMOVSXBW        48(R8), Y16
+	VPSLLW           $0x07, Y16, Y16
+	VPANDD           Y0, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z9
+	VFMADD231PS      Z15, Z16, Z13
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys228done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset230
+	MOVQ             (DI)(R9*8), R11
 
-offset209:
-	JMP keys207
+offset230:
+	JMP keys228
 
-keys207done:
+keys228done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10774,60 +12260,59 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys210:
+keys231:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead211done
+	JZ    ahead232done
 
-ahead211:
+ahead232:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead211same
+	JNZ        ahead232same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead211row
+	JLT        ahead232row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead211done
+	JMP        ahead232done
 
-ahead211row:
+ahead232row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead211same:
+ahead232same:
 	DECQ R8
-	JNZ  ahead211
+	JNZ  ahead232
 
-ahead211done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VPMOVSXBW.Z  (R8), K1, Y8
-	VPSLLW       $0x07, Y8, Y8
-	VPANDD       Y0, Y8, Y8
-	VCVTPH2PS    Y8, Z8
-	VFMADD231PS  Z5, Z8, Z2
-	VFMADD231PS  Z6, Z8, Z3
-	VFMADD231PS  Z7, Z8, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys210done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset212
-	MOVQ         (DI)(R9*8), R11
+ahead232done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VPMOVSXBW.Z      (R8), K1, Y7
+	VPSLLW           $0x07, Y7, Y7
+	VPANDD           Y0, Y7, Y7
+	VCVTPH2PS        Y7, Z7
+	VFMADD231PS      Z5, Z7, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z3
+	VFMADD231PS      Z6, Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys231done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset233
+	MOVQ             (DI)(R9*8), R11
 
-offset212:
-	JMP keys210
+offset233:
+	JMP keys231
 
-keys210done:
+keys231done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -10870,32 +12355,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead213done
+	JZ    ahead234done
 
-ahead213:
+ahead234:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead213same
+	JNZ        ahead234same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead213row
+	JLT        ahead234row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead213done
+	JMP        ahead234done
 
-ahead213row:
+ahead234row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead213same:
+ahead234same:
 	DECQ AX
-	JNZ  ahead213
+	JNZ  ahead234
 
-ahead213done:
+ahead234done:
 	VZEROUPPER
 	RET
 
@@ -10969,86 +12454,84 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys214:
+keys235:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead215done
+	JZ    ahead236done
 
-ahead215:
+ahead236:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead215same
+	JNZ        ahead236same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead215row
+	JLT        ahead236row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead215done
+	JMP        ahead236done
 
-ahead215row:
+ahead236row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead215same:
+ahead236same:
 	DECQ R8
-	JNZ  ahead215
+	JNZ  ahead236
 
-ahead215done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z18
-	VBROADCASTSS (AX)(CX*1), Z19
-	VBROADCASTSS (AX)(CX*2), Z20
-	VBROADCASTSS (DX)(CX*2), Z21
-	VPMOVSXBW    (R8), Y22
-	VPSLLW       $0x07, Y22, Y22
-	VPANDD       Y0, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z18, Z22, Z2
-	VFMADD231PS  Z19, Z22, Z6
-	VFMADD231PS  Z20, Z22, Z10
-	VFMADD231PS  Z21, Z22, Z14
-	VPMOVSXBW    16(R8), Y22
-	VPSLLW       $0x07, Y22, Y22
-	VPANDD       Y0, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z18, Z22, Z3
-	VFMADD231PS  Z19, Z22, Z7
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z15
-	VPMOVSXBW    32(R8), Y22
-	VPSLLW       $0x07, Y22, Y22
-	VPANDD       Y0, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z18, Z22, Z4
-	VFMADD231PS  Z19, Z22, Z8
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z16
-	VPMOVSXBW    48(R8), Y22
-	VPSLLW       $0x07, Y22, Y22
-	VPANDD       Y0, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z18, Z22, Z5
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z13
-	VFMADD231PS  Z21, Z22, Z17
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys214done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset216
-	MOVQ         (DI)(R9*8), R11
+ahead236done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z18
+	VBROADCASTSS     (AX)(CX*2), Z19
+	VPMOVSXBW        (R8), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z18, Z20, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z6
+	VFMADD231PS      Z19, Z20, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z14
+	VPMOVSXBW        16(R8), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z18, Z20, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z7
+	VFMADD231PS      Z19, Z20, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z15
+	VPMOVSXBW        32(R8), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z18, Z20, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z8
+	VFMADD231PS      Z19, Z20, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z16
+	VPMOVSXBW        48(R8), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z18, Z20, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z9
+	VFMADD231PS      Z19, Z20, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z17
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys235done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset237
+	MOVQ             (DI)(R9*8), R11
 
-offset216:
-	JMP keys214
+offset237:
+	JMP keys235
 
-keys214done:
+keys235done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11174,62 +12657,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys217:
+keys238:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead218done
+	JZ    ahead239done
 
-ahead218:
+ahead239:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead218same
+	JNZ        ahead239same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead218row
+	JLT        ahead239row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead218done
+	JMP        ahead239done
 
-ahead218row:
+ahead239row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead218same:
+ahead239same:
 	DECQ R8
-	JNZ  ahead218
+	JNZ  ahead239
 
-ahead218done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VPMOVSXBW.Z  (R8), K1, Y10
-	VPSLLW       $0x07, Y10, Y10
-	VPANDD       Y0, Y10, Y10
-	VCVTPH2PS    Y10, Z10
-	VFMADD231PS  Z6, Z10, Z2
-	VFMADD231PS  Z7, Z10, Z3
-	VFMADD231PS  Z8, Z10, Z4
-	VFMADD231PS  Z9, Z10, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys217done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset219
-	MOVQ         (DI)(R9*8), R11
+ahead239done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VPMOVSXBW.Z      (R8), K1, Y8
+	VPSLLW           $0x07, Y8, Y8
+	VPANDD           Y0, Y8, Y8
+	VCVTPH2PS        Y8, Z8
+	VFMADD231PS      Z6, Z8, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z8, Z3
+	VFMADD231PS      Z7, Z8, Z4
+	VFMADD231PS.BCST (DX)(CX*2), Z8, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys238done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset240
+	MOVQ             (DI)(R9*8), R11
 
-offset219:
-	JMP keys217
+offset240:
+	JMP keys238
 
-keys217done:
+keys238done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11280,32 +12761,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead220done
+	JZ    ahead241done
 
-ahead220:
+ahead241:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead220same
+	JNZ        ahead241same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead220row
+	JLT        ahead241row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead220done
+	JMP        ahead241done
 
-ahead220row:
+ahead241row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead220same:
+ahead241same:
 	DECQ AX
-	JNZ  ahead220
+	JNZ  ahead241
 
-ahead220done:
+ahead241done:
 	VZEROUPPER
 	RET
 
@@ -11384,91 +12865,89 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys221:
+keys242:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead222done
+	JZ    ahead243done
 
-ahead222:
+ahead243:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead222same
+	JNZ        ahead243same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead222row
+	JLT        ahead243row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead222done
+	JMP        ahead243done
 
-ahead222row:
+ahead243row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead222same:
+ahead243same:
 	DECQ R8
-	JNZ  ahead222
+	JNZ  ahead243
 
-ahead222done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z22
-	VBROADCASTSS (AX)(CX*1), Z23
-	VBROADCASTSS (AX)(CX*2), Z24
-	VBROADCASTSS (DX)(CX*2), Z25
-	VBROADCASTSS (AX)(CX*4), Z26
-	VPMOVSXBW    (R8), Y27
-	VPSLLW       $0x07, Y27, Y27
-	VPANDD       Y0, Y27, Y27
-	VCVTPH2PS    Y27, Z27
-	VFMADD231PS  Z22, Z27, Z2
-	VFMADD231PS  Z23, Z27, Z6
-	VFMADD231PS  Z24, Z27, Z10
-	VFMADD231PS  Z25, Z27, Z14
-	VFMADD231PS  Z26, Z27, Z18
-	VPMOVSXBW    16(R8), Y27
-	VPSLLW       $0x07, Y27, Y27
-	VPANDD       Y0, Y27, Y27
-	VCVTPH2PS    Y27, Z27
-	VFMADD231PS  Z22, Z27, Z3
-	VFMADD231PS  Z23, Z27, Z7
-	VFMADD231PS  Z24, Z27, Z11
-	VFMADD231PS  Z25, Z27, Z15
-	VFMADD231PS  Z26, Z27, Z19
-	VPMOVSXBW    32(R8), Y27
-	VPSLLW       $0x07, Y27, Y27
-	VPANDD       Y0, Y27, Y27
-	VCVTPH2PS    Y27, Z27
-	VFMADD231PS  Z22, Z27, Z4
-	VFMADD231PS  Z23, Z27, Z8
-	VFMADD231PS  Z24, Z27, Z12
-	VFMADD231PS  Z25, Z27, Z16
-	VFMADD231PS  Z26, Z27, Z20
-	VPMOVSXBW    48(R8), Y27
-	VPSLLW       $0x07, Y27, Y27
-	VPANDD       Y0, Y27, Y27
-	VCVTPH2PS    Y27, Z27
-	VFMADD231PS  Z22, Z27, Z5
-	VFMADD231PS  Z23, Z27, Z9
-	VFMADD231PS  Z24, Z27, Z13
-	VFMADD231PS  Z25, Z27, Z17
-	VFMADD231PS  Z26, Z27, Z21
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys221done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset223
-	MOVQ         (DI)(R9*8), R11
+ahead243done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z22
+	VBROADCASTSS     (AX)(CX*2), Z23
+	VBROADCASTSS     (AX)(CX*4), Z24
+	VPMOVSXBW        (R8), Y25
+	VPSLLW           $0x07, Y25, Y25
+	VPANDD           Y0, Y25, Y25
+	VCVTPH2PS        Y25, Z25
+	VFMADD231PS      Z22, Z25, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z25, Z6
+	VFMADD231PS      Z23, Z25, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z25, Z14
+	VFMADD231PS      Z24, Z25, Z18
+	VPMOVSXBW        16(R8), Y25
+	VPSLLW           $0x07, Y25, Y25
+	VPANDD           Y0, Y25, Y25
+	VCVTPH2PS        Y25, Z25
+	VFMADD231PS      Z22, Z25, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z25, Z7
+	VFMADD231PS      Z23, Z25, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z25, Z15
+	VFMADD231PS      Z24, Z25, Z19
+	VPMOVSXBW        32(R8), Y25
+	VPSLLW           $0x07, Y25, Y25
+	VPANDD           Y0, Y25, Y25
+	VCVTPH2PS        Y25, Z25
+	VFMADD231PS      Z22, Z25, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z25, Z8
+	VFMADD231PS      Z23, Z25, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z25, Z16
+	VFMADD231PS      Z24, Z25, Z20
+	VPMOVSXBW        48(R8), Y25
+	VPSLLW           $0x07, Y25, Y25
+	VPANDD           Y0, Y25, Y25
+	VCVTPH2PS        Y25, Z25
+	VFMADD231PS      Z22, Z25, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z25, Z9
+	VFMADD231PS      Z23, Z25, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z25, Z17
+	VFMADD231PS      Z24, Z25, Z21
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys242done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset244
+	MOVQ             (DI)(R9*8), R11
 
-offset223:
-	JMP keys221
+offset244:
+	JMP keys242
 
-keys221done:
+keys242done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11615,64 +13094,62 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys224:
+keys245:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead225done
+	JZ    ahead246done
 
-ahead225:
+ahead246:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead225same
+	JNZ        ahead246same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead225row
+	JLT        ahead246row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead225done
+	JMP        ahead246done
 
-ahead225row:
+ahead246row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead225same:
+ahead246same:
 	DECQ R8
-	JNZ  ahead225
+	JNZ  ahead246
 
-ahead225done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VPMOVSXBW.Z  (R8), K1, Y12
-	VPSLLW       $0x07, Y12, Y12
-	VPANDD       Y0, Y12, Y12
-	VCVTPH2PS    Y12, Z12
-	VFMADD231PS  Z7, Z12, Z2
-	VFMADD231PS  Z8, Z12, Z3
-	VFMADD231PS  Z9, Z12, Z4
-	VFMADD231PS  Z10, Z12, Z5
-	VFMADD231PS  Z11, Z12, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys224done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset226
-	MOVQ         (DI)(R9*8), R11
+ahead246done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VPMOVSXBW.Z      (R8), K1, Y10
+	VPSLLW           $0x07, Y10, Y10
+	VPANDD           Y0, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z7, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z3
+	VFMADD231PS      Z8, Z10, Z4
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z5
+	VFMADD231PS      Z9, Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys245done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset247
+	MOVQ             (DI)(R9*8), R11
 
-offset226:
-	JMP keys224
+offset247:
+	JMP keys245
 
-keys224done:
+keys245done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -11731,32 +13208,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead227done
+	JZ    ahead248done
 
-ahead227:
+ahead248:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead227same
+	JNZ        ahead248same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead227row
+	JLT        ahead248row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead227done
+	JMP        ahead248done
 
-ahead227row:
+ahead248row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead227same:
+ahead248same:
 	DECQ AX
-	JNZ  ahead227
+	JNZ  ahead248
 
-ahead227done:
+ahead248done:
 	VZEROUPPER
 	RET
 
@@ -11773,7 +13250,7 @@ TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -11794,6 +13271,267 @@ TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z1, Z2
+	VMOVAPS Z1, Z3
+	VMOVAPS Z1, Z4
+	VMOVAPS Z1, Z5
+	VMOVAPS Z1, Z6
+	VMOVAPS Z1, Z7
+	VMOVAPS Z1, Z8
+	VMOVAPS Z1, Z9
+	VMOVAPS Z1, Z10
+	VMOVAPS Z1, Z11
+	VMOVAPS Z1, Z12
+	VMOVAPS Z1, Z13
+	VMOVAPS Z1, Z14
+	VMOVAPS Z1, Z15
+	VMOVAPS Z1, Z16
+	VMOVAPS Z1, Z17
+	VMOVAPS Z1, Z18
+	VMOVAPS Z1, Z19
+	VMOVAPS Z1, Z20
+	VMOVAPS Z1, Z21
+	VMOVAPS Z1, Z22
+	VMOVAPS Z1, Z23
+	VMOVAPS Z1, Z24
+	VMOVAPS Z1, Z25
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys249:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead250done
+
+ahead250:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead250same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead250row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead250done
+
+ahead250row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead250same:
+	DECQ R8
+	JNZ  ahead250
+
+ahead250done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z26
+	VBROADCASTSS     (AX)(CX*2), Z27
+	VBROADCASTSS     (AX)(CX*4), Z28
+	VPMOVSXBW        (R8), Y29
+	VPSLLW           $0x07, Y29, Y29
+	VPANDD           Y0, Y29, Y29
+	VCVTPH2PS        Y29, Z29
+	VFMADD231PS      Z26, Z29, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z6
+	VFMADD231PS      Z27, Z29, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z29, Z14
+	VFMADD231PS      Z28, Z29, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z29, Z22
+	VPMOVSXBW        16(R8), Y29
+	VPSLLW           $0x07, Y29, Y29
+	VPANDD           Y0, Y29, Y29
+	VCVTPH2PS        Y29, Z29
+	VFMADD231PS      Z26, Z29, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z7
+	VFMADD231PS      Z27, Z29, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z29, Z15
+	VFMADD231PS      Z28, Z29, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z29, Z23
+	VPMOVSXBW        32(R8), Y29
+	VPSLLW           $0x07, Y29, Y29
+	VPANDD           Y0, Y29, Y29
+	VCVTPH2PS        Y29, Z29
+	VFMADD231PS      Z26, Z29, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z8
+	VFMADD231PS      Z27, Z29, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z29, Z16
+	VFMADD231PS      Z28, Z29, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z29, Z24
+	VPMOVSXBW        48(R8), Y29
+	VPSLLW           $0x07, Y29, Y29
+	VPANDD           Y0, Y29, Y29
+	VCVTPH2PS        Y29, Z29
+	VFMADD231PS      Z26, Z29, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z9
+	VFMADD231PS      Z27, Z29, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z29, Z17
+	VFMADD231PS      Z28, Z29, Z21
+	VFMADD231PS.BCST (DX)(CX*4), Z29, Z25
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys249done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset251
+	MOVQ             (DI)(R9*8), R11
+
+offset251:
+	JMP keys249
+
+keys249done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X27
+	VPBROADCASTD X27, Z27
+	VBROADCASTSS (DX), Z28
+	VCMPPS       $0x04, Z26, Z28, K1
+	VMULPS       Z27, Z2, Z2
+	VMOVUPS.Z    (AX), K1, Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VMOVUPS      Z2, (AX)
+	VMULPS       Z27, Z3, Z3
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z3
+	VMOVUPS      Z3, 64(AX)
+	VMULPS       Z27, Z4, Z4
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z4
+	VMOVUPS      Z4, 128(AX)
+	VMULPS       Z27, Z5, Z5
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z28, Z5
+	VMOVUPS      Z5, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z6, Z6
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z6
+	VMOVUPS      Z6, (AX)
+	VMULPS       Z27, Z7, Z7
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z7
+	VMOVUPS      Z7, 64(AX)
+	VMULPS       Z27, Z8, Z8
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z8
+	VMOVUPS      Z8, 128(AX)
+	VMULPS       Z27, Z9, Z9
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z9
+	VMOVUPS      Z9, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z10, Z10
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z10
+	VMOVUPS      Z10, (AX)
+	VMULPS       Z27, Z11, Z11
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z11
+	VMOVUPS      Z11, 64(AX)
+	VMULPS       Z27, Z12, Z12
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z12
+	VMOVUPS      Z12, 128(AX)
+	VMULPS       Z27, Z13, Z13
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z13
+	VMOVUPS      Z13, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z14, Z14
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z14
+	VMOVUPS      Z14, (AX)
+	VMULPS       Z27, Z15, Z15
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z15
+	VMOVUPS      Z15, 64(AX)
+	VMULPS       Z27, Z16, Z16
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z16
+	VMOVUPS      Z16, 128(AX)
+	VMULPS       Z27, Z17, Z17
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z17
+	VMOVUPS      Z17, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z18, Z18
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z18
+	VMOVUPS      Z18, (AX)
+	VMULPS       Z27, Z19, Z19
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z19
+	VMOVUPS      Z19, 64(AX)
+	VMULPS       Z27, Z20, Z20
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z20
+	VMOVUPS      Z20, 128(AX)
+	VMULPS       Z27, Z21, Z21
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z21
+	VMOVUPS      Z21, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z2
+	VCMPPS       $0x04, Z26, Z2, K1
+	VMULPS       Z27, Z22, Z22
+	VMOVUPS.Z    (AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z22
+	VMOVUPS      Z22, (AX)
+	VMULPS       Z27, Z23, Z23
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z23
+	VMOVUPS      Z23, 64(AX)
+	VMULPS       Z27, Z24, Z24
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z24
+	VMOVUPS      Z24, 128(AX)
+	VMULPS       Z27, Z25, Z25
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z2, Z25
+	VMOVUPS      Z25, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -11827,76 +13565,73 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys228:
+keys252:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead229done
+	JZ    ahead253done
 
-ahead229:
+ahead253:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead229same
+	JNZ        ahead253same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead229row
+	JLT        ahead253row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead229done
+	JMP        ahead253done
 
-ahead229row:
+ahead253row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead229same:
+ahead253same:
 	DECQ R8
-	JNZ  ahead229
+	JNZ  ahead253
 
-ahead229done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z14
-	VBROADCASTSS (AX)(CX*1), Z15
-	VBROADCASTSS (AX)(CX*2), Z16
-	VBROADCASTSS (DX)(CX*2), Z17
-	VBROADCASTSS (AX)(CX*4), Z18
-	VBROADCASTSS (DX)(CX*4), Z19
-	VPMOVSXBW    (R8), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z14, Z20, Z2
-	VFMADD231PS  Z15, Z20, Z4
-	VFMADD231PS  Z16, Z20, Z6
-	VFMADD231PS  Z17, Z20, Z8
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z12
-	VPMOVSXBW    16(R8), Y20
-	VPSLLW       $0x07, Y20, Y20
-	VPANDD       Y0, Y20, Y20
-	VCVTPH2PS    Y20, Z20
-	VFMADD231PS  Z14, Z20, Z3
-	VFMADD231PS  Z15, Z20, Z5
-	VFMADD231PS  Z16, Z20, Z7
-	VFMADD231PS  Z17, Z20, Z9
-	VFMADD231PS  Z18, Z20, Z11
-	VFMADD231PS  Z19, Z20, Z13
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys228done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset230
-	MOVQ         (DI)(R9*8), R11
+ahead253done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z14
+	VBROADCASTSS     (AX)(CX*2), Z15
+	VBROADCASTSS     (AX)(CX*4), Z16
+	VPMOVSXBW        (R8), Y17
+	VPSLLW           $0x07, Y17, Y17
+	VPANDD           Y0, Y17, Y17
+	VCVTPH2PS        Y17, Z17
+	VFMADD231PS      Z14, Z17, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z4
+	VFMADD231PS      Z15, Z17, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z17, Z8
+	VFMADD231PS      Z16, Z17, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z17, Z12
+	VPMOVSXBW        16(R8), Y17
+	VPSLLW           $0x07, Y17, Y17
+	VPANDD           Y0, Y17, Y17
+	VCVTPH2PS        Y17, Z17
+	VFMADD231PS      Z14, Z17, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z5
+	VFMADD231PS      Z15, Z17, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z17, Z9
+	VFMADD231PS      Z16, Z17, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z17, Z13
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys252done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset254
+	MOVQ             (DI)(R9*8), R11
 
-offset230:
-	JMP keys228
+offset254:
+	JMP keys252
 
-keys228done:
+keys252done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -12015,66 +13750,63 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys231:
+keys255:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead232done
+	JZ    ahead256done
 
-ahead232:
+ahead256:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead232same
+	JNZ        ahead256same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead232row
+	JLT        ahead256row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead232done
+	JMP        ahead256done
 
-ahead232row:
+ahead256row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead232same:
+ahead256same:
 	DECQ R8
-	JNZ  ahead232
+	JNZ  ahead256
 
-ahead232done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VPMOVSXBW.Z  (R8), K1, Y14
-	VPSLLW       $0x07, Y14, Y14
-	VPANDD       Y0, Y14, Y14
-	VCVTPH2PS    Y14, Z14
-	VFMADD231PS  Z8, Z14, Z2
-	VFMADD231PS  Z9, Z14, Z3
-	VFMADD231PS  Z10, Z14, Z4
-	VFMADD231PS  Z11, Z14, Z5
-	VFMADD231PS  Z12, Z14, Z6
-	VFMADD231PS  Z13, Z14, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys231done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset233
-	MOVQ         (DI)(R9*8), R11
+ahead256done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VPMOVSXBW.Z      (R8), K1, Y11
+	VPSLLW           $0x07, Y11, Y11
+	VPANDD           Y0, Y11, Y11
+	VCVTPH2PS        Y11, Z11
+	VFMADD231PS      Z8, Z11, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z3
+	VFMADD231PS      Z9, Z11, Z4
+	VFMADD231PS.BCST (DX)(CX*2), Z11, Z5
+	VFMADD231PS      Z10, Z11, Z6
+	VFMADD231PS.BCST (DX)(CX*4), Z11, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys255done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset257
+	MOVQ             (DI)(R9*8), R11
 
-offset233:
-	JMP keys231
+offset257:
+	JMP keys255
 
-keys231done:
+keys255done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -12141,32 +13873,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead234done
+	JZ    ahead258done
 
-ahead234:
+ahead258:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead234same
+	JNZ        ahead258same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead234row
+	JLT        ahead258row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead234done
+	JMP        ahead258done
 
-ahead234row:
+ahead258row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead234same:
+ahead258same:
 	DECQ AX
-	JNZ  ahead234
+	JNZ  ahead258
 
-ahead234done:
+ahead258done:
 	VZEROUPPER
 	RET
 
@@ -12239,79 +13971,76 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys235:
+keys259:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead236done
+	JZ    ahead260done
 
-ahead236:
+ahead260:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead236same
+	JNZ        ahead260same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead236row
+	JLT        ahead260row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead236done
+	JMP        ahead260done
 
-ahead236row:
+ahead260row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead236same:
+ahead260same:
 	DECQ R9
-	JNZ  ahead236
+	JNZ  ahead260
 
-ahead236done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z16
-	VBROADCASTSS (AX)(CX*1), Z17
-	VBROADCASTSS (AX)(CX*2), Z18
-	VBROADCASTSS (DX)(CX*2), Z19
-	VBROADCASTSS (AX)(CX*4), Z20
-	VBROADCASTSS (DX)(CX*4), Z21
-	VBROADCASTSS (AX)(DI*2), Z22
-	VPMOVSXBW    (R9), Y23
-	VPSLLW       $0x07, Y23, Y23
-	VPANDD       Y0, Y23, Y23
-	VCVTPH2PS    Y23, Z23
-	VFMADD231PS  Z16, Z23, Z2
-	VFMADD231PS  Z17, Z23, Z4
-	VFMADD231PS  Z18, Z23, Z6
-	VFMADD231PS  Z19, Z23, Z8
-	VFMADD231PS  Z20, Z23, Z10
-	VFMADD231PS  Z21, Z23, Z12
-	VFMADD231PS  Z22, Z23, Z14
-	VPMOVSXBW    16(R9), Y23
-	VPSLLW       $0x07, Y23, Y23
-	VPANDD       Y0, Y23, Y23
-	VCVTPH2PS    Y23, Z23
-	VFMADD231PS  Z16, Z23, Z3
-	VFMADD231PS  Z17, Z23, Z5
-	VFMADD231PS  Z18, Z23, Z7
-	VFMADD231PS  Z19, Z23, Z9
-	VFMADD231PS  Z20, Z23, Z11
-	VFMADD231PS  Z21, Z23, Z13
-	VFMADD231PS  Z22, Z23, Z15
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys235done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset237
-	MOVQ         (R8)(R10*8), R12
+ahead260done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z16
+	VBROADCASTSS     (AX)(CX*2), Z17
+	VBROADCASTSS     (AX)(CX*4), Z18
+	VBROADCASTSS     (AX)(DI*2), Z19
+	VPMOVSXBW        (R9), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z16, Z20, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z4
+	VFMADD231PS      Z17, Z20, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z8
+	VFMADD231PS      Z18, Z20, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z20, Z12
+	VFMADD231PS      Z19, Z20, Z14
+	VPMOVSXBW        16(R9), Y20
+	VPSLLW           $0x07, Y20, Y20
+	VPANDD           Y0, Y20, Y20
+	VCVTPH2PS        Y20, Z20
+	VFMADD231PS      Z16, Z20, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z5
+	VFMADD231PS      Z17, Z20, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z20, Z9
+	VFMADD231PS      Z18, Z20, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z20, Z13
+	VFMADD231PS      Z19, Z20, Z15
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys259done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset261
+	MOVQ             (R8)(R10*8), R12
 
-offset237:
-	JMP keys235
+offset261:
+	JMP keys259
 
-keys235done:
+keys259done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -12442,68 +14171,65 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys238:
+keys262:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead239done
+	JZ    ahead263done
 
-ahead239:
+ahead263:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead239same
+	JNZ        ahead263same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead239row
+	JLT        ahead263row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead239done
+	JMP        ahead263done
 
-ahead239row:
+ahead263row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead239same:
+ahead263same:
 	DECQ R9
-	JNZ  ahead239
+	JNZ  ahead263
 
-ahead239done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VPMOVSXBW.Z  (R9), K1, Y16
-	VPSLLW       $0x07, Y16, Y16
-	VPANDD       Y0, Y16, Y16
-	VCVTPH2PS    Y16, Z16
-	VFMADD231PS  Z9, Z16, Z2
-	VFMADD231PS  Z10, Z16, Z3
-	VFMADD231PS  Z11, Z16, Z4
-	VFMADD231PS  Z12, Z16, Z5
-	VFMADD231PS  Z13, Z16, Z6
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys238done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset240
-	MOVQ         (R8)(R10*8), R12
+ahead263done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VPMOVSXBW.Z      (R9), K1, Y13
+	VPSLLW           $0x07, Y13, Y13
+	VPANDD           Y0, Y13, Y13
+	VCVTPH2PS        Y13, Z13
+	VFMADD231PS      Z9, Z13, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z3
+	VFMADD231PS      Z10, Z13, Z4
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z5
+	VFMADD231PS      Z11, Z13, Z6
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z7
+	VFMADD231PS      Z12, Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys262done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset264
+	MOVQ             (R8)(R10*8), R12
 
-offset240:
-	JMP keys238
+offset264:
+	JMP keys262
 
-keys238done:
+keys262done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -12578,32 +14304,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead241done
+	JZ    ahead265done
 
-ahead241:
+ahead265:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead241same
+	JNZ        ahead265same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead241row
+	JLT        ahead265row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead241done
+	JMP        ahead265done
 
-ahead241row:
+ahead265row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead241same:
+ahead265same:
 	DECQ AX
-	JNZ  ahead241
+	JNZ  ahead265
 
-ahead241done:
+ahead265done:
 	VZEROUPPER
 	RET
 
@@ -12678,82 +14404,78 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys242:
+keys266:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead243done
+	JZ    ahead267done
 
-ahead243:
+ahead267:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead243same
+	JNZ        ahead267same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead243row
+	JLT        ahead267row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead243done
+	JMP        ahead267done
 
-ahead243row:
+ahead267row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead243same:
+ahead267same:
 	DECQ R9
-	JNZ  ahead243
+	JNZ  ahead267
 
-ahead243done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z18
-	VBROADCASTSS (AX)(CX*1), Z19
-	VBROADCASTSS (AX)(CX*2), Z20
-	VBROADCASTSS (DX)(CX*2), Z21
-	VBROADCASTSS (AX)(CX*4), Z22
-	VBROADCASTSS (DX)(CX*4), Z23
-	VBROADCASTSS (AX)(DI*2), Z24
-	VBROADCASTSS (DX)(DI*2), Z25
-	VPMOVSXBW    (R9), Y26
-	VPSLLW       $0x07, Y26, Y26
-	VPANDD       Y0, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z18, Z26, Z2
-	VFMADD231PS  Z19, Z26, Z4
-	VFMADD231PS  Z20, Z26, Z6
-	VFMADD231PS  Z21, Z26, Z8
-	VFMADD231PS  Z22, Z26, Z10
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z16
-	VPMOVSXBW    16(R9), Y26
-	VPSLLW       $0x07, Y26, Y26
-	VPANDD       Y0, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z18, Z26, Z3
-	VFMADD231PS  Z19, Z26, Z5
-	VFMADD231PS  Z20, Z26, Z7
-	VFMADD231PS  Z21, Z26, Z9
-	VFMADD231PS  Z22, Z26, Z11
-	VFMADD231PS  Z23, Z26, Z13
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z17
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys242done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset244
-	MOVQ         (R8)(R10*8), R12
+ahead267done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z18
+	VBROADCASTSS     (AX)(CX*2), Z19
+	VBROADCASTSS     (AX)(CX*4), Z20
+	VBROADCASTSS     (AX)(DI*2), Z21
+	VPMOVSXBW        (R9), Y22
+	VPSLLW           $0x07, Y22, Y22
+	VPANDD           Y0, Y22, Y22
+	VCVTPH2PS        Y22, Z22
+	VFMADD231PS      Z18, Z22, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z22, Z4
+	VFMADD231PS      Z19, Z22, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z22, Z8
+	VFMADD231PS      Z20, Z22, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z22, Z12
+	VFMADD231PS      Z21, Z22, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z22, Z16
+	VPMOVSXBW        16(R9), Y22
+	VPSLLW           $0x07, Y22, Y22
+	VPANDD           Y0, Y22, Y22
+	VCVTPH2PS        Y22, Z22
+	VFMADD231PS      Z18, Z22, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z22, Z5
+	VFMADD231PS      Z19, Z22, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z22, Z9
+	VFMADD231PS      Z20, Z22, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z22, Z13
+	VFMADD231PS      Z21, Z22, Z15
+	VFMADD231PS.BCST (DX)(DI*2), Z22, Z17
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys266done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset268
+	MOVQ             (R8)(R10*8), R12
 
-offset244:
-	JMP keys242
+offset268:
+	JMP keys266
 
-keys242done:
+keys266done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -12896,70 +14618,66 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys245:
+keys269:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead246done
+	JZ    ahead270done
 
-ahead246:
+ahead270:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead246same
+	JNZ        ahead270same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead246row
+	JLT        ahead270row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead246done
+	JMP        ahead270done
 
-ahead246row:
+ahead270row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead246same:
+ahead270same:
 	DECQ R9
-	JNZ  ahead246
+	JNZ  ahead270
 
-ahead246done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z10
-	VBROADCASTSS (AX)(CX*1), Z11
-	VBROADCASTSS (AX)(CX*2), Z12
-	VBROADCASTSS (DX)(CX*2), Z13
-	VBROADCASTSS (AX)(CX*4), Z14
-	VBROADCASTSS (DX)(CX*4), Z15
-	VBROADCASTSS (AX)(DI*2), Z16
-	VBROADCASTSS (DX)(DI*2), Z17
-	VPMOVSXBW.Z  (R9), K1, Y18
-	VPSLLW       $0x07, Y18, Y18
-	VPANDD       Y0, Y18, Y18
-	VCVTPH2PS    Y18, Z18
-	VFMADD231PS  Z10, Z18, Z2
-	VFMADD231PS  Z11, Z18, Z3
-	VFMADD231PS  Z12, Z18, Z4
-	VFMADD231PS  Z13, Z18, Z5
-	VFMADD231PS  Z14, Z18, Z6
-	VFMADD231PS  Z15, Z18, Z7
-	VFMADD231PS  Z16, Z18, Z8
-	VFMADD231PS  Z17, Z18, Z9
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys245done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset247
-	MOVQ         (R8)(R10*8), R12
+ahead270done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z10
+	VBROADCASTSS     (AX)(CX*2), Z11
+	VBROADCASTSS     (AX)(CX*4), Z12
+	VBROADCASTSS     (AX)(DI*2), Z13
+	VPMOVSXBW.Z      (R9), K1, Y14
+	VPSLLW           $0x07, Y14, Y14
+	VPANDD           Y0, Y14, Y14
+	VCVTPH2PS        Y14, Z14
+	VFMADD231PS      Z10, Z14, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z14, Z3
+	VFMADD231PS      Z11, Z14, Z4
+	VFMADD231PS.BCST (DX)(CX*2), Z14, Z5
+	VFMADD231PS      Z12, Z14, Z6
+	VFMADD231PS.BCST (DX)(CX*4), Z14, Z7
+	VFMADD231PS      Z13, Z14, Z8
+	VFMADD231PS.BCST (DX)(DI*2), Z14, Z9
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys269done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset271
+	MOVQ             (R8)(R10*8), R12
 
-offset247:
-	JMP keys245
+offset271:
+	JMP keys269
 
-keys245done:
+keys269done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13042,32 +14760,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead248done
+	JZ    ahead272done
 
-ahead248:
+ahead272:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead248same
+	JNZ        ahead272same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead248row
+	JLT        ahead272row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead248done
+	JMP        ahead272done
 
-ahead248row:
+ahead272row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead248same:
+ahead272same:
 	DECQ AX
-	JNZ  ahead248
+	JNZ  ahead272
 
-ahead248done:
+ahead272done:
 	VZEROUPPER
 	RET
 
@@ -13131,35 +14849,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys249:
+keys273:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead250done
+	JZ    ahead274done
 
-ahead250:
+ahead274:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead250same
+	JNZ        ahead274same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead250row
+	JLT        ahead274row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead250done
+	JMP        ahead274done
 
-ahead250row:
+ahead274row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead250same:
+ahead274same:
 	DECQ DX
-	JNZ  ahead250
+	JNZ  ahead274
 
-ahead250done:
+ahead274done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXBW    (DX), Y10
@@ -13197,16 +14915,16 @@ ahead250done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys249done
+	JGE          keys273done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset251
+	JEQ          offset275
 	MOVQ         (CX)(DI*8), R9
 
-offset251:
-	JMP keys249
+offset275:
+	JMP keys273
 
-keys249done:
+keys273done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13269,35 +14987,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys252:
+keys276:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead253done
+	JZ    ahead277done
 
-ahead253:
+ahead277:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead253same
+	JNZ        ahead277same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead253row
+	JLT        ahead277row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead253done
+	JMP        ahead277done
 
-ahead253row:
+ahead277row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead253same:
+ahead277same:
 	DECQ DX
-	JNZ  ahead253
+	JNZ  ahead277
 
-ahead253done:
+ahead277done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXBW    (DX), Y6
@@ -13319,16 +15037,16 @@ ahead253done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys252done
+	JGE          keys276done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset254
+	JEQ          offset278
 	MOVQ         (CX)(DI*8), R9
 
-offset254:
-	JMP keys252
+offset278:
+	JMP keys276
 
-keys252done:
+keys276done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13386,35 +15104,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys255:
+keys279:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead256done
+	JZ    ahead280done
 
-ahead256:
+ahead280:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead256same
+	JNZ        ahead280same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead256row
+	JLT        ahead280row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead256done
+	JMP        ahead280done
 
-ahead256row:
+ahead280row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead256same:
+ahead280same:
 	DECQ DX
-	JNZ  ahead256
+	JNZ  ahead280
 
-ahead256done:
+ahead280done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXBW.Z  (DX), K1, Y3
@@ -13424,16 +15142,16 @@ ahead256done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys255done
+	JGE          keys279done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset257
+	JEQ          offset281
 	MOVQ         (CX)(DI*8), R9
 
-offset257:
-	JMP keys255
+offset281:
+	JMP keys279
 
-keys255done:
+keys279done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13456,32 +15174,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead258done
+	JZ    ahead282done
 
-ahead258:
+ahead282:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead258same
+	JNZ        ahead282same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead258row
+	JLT        ahead282row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead258done
+	JMP        ahead282done
 
-ahead258row:
+ahead282row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead258same:
+ahead282same:
 	DECQ AX
-	JNZ  ahead258
+	JNZ  ahead282
 
-ahead258done:
+ahead282done:
 	VZEROUPPER
 	RET
 
@@ -13553,91 +15271,90 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys259:
+keys283:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead260done
+	JZ    ahead284done
 
-ahead260:
+ahead284:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead260same
+	JNZ        ahead284same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead260row
+	JLT        ahead284row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead260done
+	JMP        ahead284done
 
-ahead260row:
+ahead284row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead260same:
+ahead284same:
 	DECQ DI
-	JNZ  ahead260
+	JNZ  ahead284
 
-ahead260done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VPMOVZXBW    (DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VPMOVZXBW    16(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VPMOVZXBW    32(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXBW    48(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VPMOVZXBW    64(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VPMOVZXBW    80(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VPMOVZXBW    96(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VPMOVZXBW    112(DI), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys259done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset261
-	MOVQ         (DX)(R8*8), R10
+ahead284done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z17
+	VPMOVZXBW        (DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z9
+	VPMOVZXBW        16(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z10
+	VPMOVZXBW        32(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z11
+	VPMOVZXBW        48(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z12
+	VPMOVZXBW        64(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z13
+	VPMOVZXBW        80(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z14
+	VPMOVZXBW        96(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z15
+	VPMOVZXBW        112(DI), Y18
+	VPSLLW           $0x08, Y18, Y18
+	VCVTPH2PS        Y18, Z18
+	VFMADD231PS      Z17, Z18, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z16
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys283done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset285
+	MOVQ             (DX)(R8*8), R10
 
-offset261:
-	JMP keys259
+offset285:
+	JMP keys283
 
-keys259done:
+keys283done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13731,71 +15448,70 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys262:
+keys286:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead263done
+	JZ    ahead287done
 
-ahead263:
+ahead287:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead263same
+	JNZ        ahead287same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead263row
+	JLT        ahead287row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead263done
+	JMP        ahead287done
 
-ahead263row:
+ahead287row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead263same:
+ahead287same:
 	DECQ DI
-	JNZ  ahead263
+	JNZ  ahead287
 
-ahead263done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VPMOVZXBW    (DI), Y11
-	VPSLLW       $0x08, Y11, Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VPMOVZXBW    16(DI), Y11
-	VPSLLW       $0x08, Y11, Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VPMOVZXBW    32(DI), Y11
-	VPSLLW       $0x08, Y11, Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VPMOVZXBW    48(DI), Y11
-	VPSLLW       $0x08, Y11, Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys262done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset264
-	MOVQ         (DX)(R8*8), R10
+ahead287done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z9
+	VPMOVZXBW        (DI), Y10
+	VPSLLW           $0x08, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z9, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z5
+	VPMOVZXBW        16(DI), Y10
+	VPSLLW           $0x08, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z9, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z6
+	VPMOVZXBW        32(DI), Y10
+	VPSLLW           $0x08, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z9, Z10, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z7
+	VPMOVZXBW        48(DI), Y10
+	VPSLLW           $0x08, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z9, Z10, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z8
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys286done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset288
+	MOVQ             (DX)(R8*8), R10
 
-offset264:
-	JMP keys262
+offset288:
+	JMP keys286
 
-keys262done:
+keys286done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13869,56 +15585,55 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys265:
+keys289:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead266done
+	JZ    ahead290done
 
-ahead266:
+ahead290:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead266same
+	JNZ        ahead290same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead266row
+	JLT        ahead290row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead266done
+	JMP        ahead290done
 
-ahead266row:
+ahead290row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead266same:
+ahead290same:
 	DECQ DI
-	JNZ  ahead266
+	JNZ  ahead290
 
-ahead266done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z3
-	VBROADCASTSS (AX)(CX*1), Z4
-	VPMOVZXBW.Z  (DI), K1, Y5
-	VPSLLW       $0x08, Y5, Y5
-	VCVTPH2PS    Y5, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys265done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset267
-	MOVQ         (DX)(R8*8), R10
+ahead290done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z3
+	VPMOVZXBW.Z      (DI), K1, Y4
+	VPSLLW           $0x08, Y4, Y4
+	VCVTPH2PS        Y4, Z4
+	VFMADD231PS      Z3, Z4, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z4, Z2
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys289done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset291
+	MOVQ             (DX)(R8*8), R10
 
-offset267:
-	JMP keys265
+offset291:
+	JMP keys289
 
-keys265done:
+keys289done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -13948,32 +15663,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead268done
+	JZ    ahead292done
 
-ahead268:
+ahead292:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead268same
+	JNZ        ahead292same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead268row
+	JLT        ahead292row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead268done
+	JMP        ahead292done
 
-ahead268row:
+ahead292row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead268same:
+ahead292same:
 	DECQ AX
-	JNZ  ahead268
+	JNZ  ahead292
 
-ahead268done:
+ahead292done:
 	VZEROUPPER
 	RET
 
@@ -13989,7 +15704,7 @@ TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -14010,6 +15725,237 @@ TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys293:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead294done
+
+ahead294:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead294same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead294row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead294done
+
+ahead294row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead294same:
+	DECQ R8
+	JNZ  ahead294
+
+ahead294done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VPMOVZXBW        (R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z9
+	VFMADD231PS      Z26, Z27, Z17
+	VPMOVZXBW        16(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z10
+	VFMADD231PS      Z26, Z27, Z18
+	VPMOVZXBW        32(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z11
+	VFMADD231PS      Z26, Z27, Z19
+	VPMOVZXBW        48(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z12
+	VFMADD231PS      Z26, Z27, Z20
+	VPMOVZXBW        64(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z13
+	VFMADD231PS      Z26, Z27, Z21
+	VPMOVZXBW        80(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z14
+	VFMADD231PS      Z26, Z27, Z22
+	VPMOVZXBW        96(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z15
+	VFMADD231PS      Z26, Z27, Z23
+	VPMOVZXBW        112(R8), Y27
+	VPSLLW           $0x08, Y27, Y27
+	VCVTPH2PS        Y27, Z27
+	VFMADD231PS      Z25, Z27, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z16
+	VFMADD231PS      Z26, Z27, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys293done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset295
+	MOVQ             (DI)(R9*8), R11
+
+offset295:
+	JMP keys293
+
+keys293done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -14042,77 +15988,76 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys269:
+keys296:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead270done
+	JZ    ahead297done
 
-ahead270:
+ahead297:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead270same
+	JNZ        ahead297same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead270row
+	JLT        ahead297row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead270done
+	JMP        ahead297done
 
-ahead270row:
+ahead297row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead270same:
+ahead297same:
 	DECQ R8
-	JNZ  ahead270
+	JNZ  ahead297
 
-ahead270done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VPMOVZXBW    (R8), Y16
-	VPSLLW       $0x08, Y16, Y16
-	VCVTPH2PS    Y16, Z16
-	VFMADD231PS  Z13, Z16, Z1
-	VFMADD231PS  Z14, Z16, Z5
-	VFMADD231PS  Z15, Z16, Z9
-	VPMOVZXBW    16(R8), Y16
-	VPSLLW       $0x08, Y16, Y16
-	VCVTPH2PS    Y16, Z16
-	VFMADD231PS  Z13, Z16, Z2
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z10
-	VPMOVZXBW    32(R8), Y16
-	VPSLLW       $0x08, Y16, Y16
-	VCVTPH2PS    Y16, Z16
-	VFMADD231PS  Z13, Z16, Z3
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z11
-	VPMOVZXBW    48(R8), Y16
-	VPSLLW       $0x08, Y16, Y16
-	VCVTPH2PS    Y16, Z16
-	VFMADD231PS  Z13, Z16, Z4
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys269done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset271
-	MOVQ         (DI)(R9*8), R11
+ahead297done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VPMOVZXBW        (R8), Y15
+	VPSLLW           $0x08, Y15, Y15
+	VCVTPH2PS        Y15, Z15
+	VFMADD231PS      Z13, Z15, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VPMOVZXBW        16(R8), Y15
+	VPSLLW           $0x08, Y15, Y15
+	VCVTPH2PS        Y15, Z15
+	VFMADD231PS      Z13, Z15, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VPMOVZXBW        32(R8), Y15
+	VPSLLW           $0x08, Y15, Y15
+	VCVTPH2PS        Y15, Z15
+	VFMADD231PS      Z13, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	VPMOVZXBW        48(R8), Y15
+	VPSLLW           $0x08, Y15, Y15
+	VCVTPH2PS        Y15, Z15
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys296done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset298
+	MOVQ             (DI)(R9*8), R11
 
-offset271:
-	JMP keys269
+offset298:
+	JMP keys296
 
-keys269done:
+keys296done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -14203,59 +16148,58 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys272:
+keys299:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead273done
+	JZ    ahead300done
 
-ahead273:
+ahead300:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead273same
+	JNZ        ahead300same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead273row
+	JLT        ahead300row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead273done
+	JMP        ahead300done
 
-ahead273row:
+ahead300row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead273same:
+ahead300same:
 	DECQ R8
-	JNZ  ahead273
+	JNZ  ahead300
 
-ahead273done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VBROADCASTSS (AX)(CX*2), Z6
-	VPMOVZXBW.Z  (R8), K1, Y7
-	VPSLLW       $0x08, Y7, Y7
-	VCVTPH2PS    Y7, Z7
-	VFMADD231PS  Z4, Z7, Z1
-	VFMADD231PS  Z5, Z7, Z2
-	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys272done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset274
-	MOVQ         (DI)(R9*8), R11
+ahead300done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z4
+	VBROADCASTSS     (AX)(CX*2), Z5
+	VPMOVZXBW.Z      (R8), K1, Y6
+	VPSLLW           $0x08, Y6, Y6
+	VCVTPH2PS        Y6, Z6
+	VFMADD231PS      Z4, Z6, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z2
+	VFMADD231PS      Z5, Z6, Z3
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys299done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset301
+	MOVQ             (DI)(R9*8), R11
 
-offset274:
-	JMP keys272
+offset301:
+	JMP keys299
 
-keys272done:
+keys299done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -14292,32 +16236,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead275done
+	JZ    ahead302done
 
-ahead275:
+ahead302:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead275same
+	JNZ        ahead302same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead275row
+	JLT        ahead302row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead275done
+	JMP        ahead302done
 
-ahead275row:
+ahead302row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead275same:
+ahead302same:
 	DECQ AX
-	JNZ  ahead275
+	JNZ  ahead302
 
-ahead275done:
+ahead302done:
 	VZEROUPPER
 	RET
 
@@ -14390,82 +16334,80 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys276:
+keys303:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead277done
+	JZ    ahead304done
 
-ahead277:
+ahead304:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead277same
+	JNZ        ahead304same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead277row
+	JLT        ahead304row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead277done
+	JMP        ahead304done
 
-ahead277row:
+ahead304row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead277same:
+ahead304same:
 	DECQ R8
-	JNZ  ahead277
+	JNZ  ahead304
 
-ahead277done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VPMOVZXBW    (R8), Y21
-	VPSLLW       $0x08, Y21, Y21
-	VCVTPH2PS    Y21, Z21
-	VFMADD231PS  Z17, Z21, Z1
-	VFMADD231PS  Z18, Z21, Z5
-	VFMADD231PS  Z19, Z21, Z9
-	VFMADD231PS  Z20, Z21, Z13
-	VPMOVZXBW    16(R8), Y21
-	VPSLLW       $0x08, Y21, Y21
-	VCVTPH2PS    Y21, Z21
-	VFMADD231PS  Z17, Z21, Z2
-	VFMADD231PS  Z18, Z21, Z6
-	VFMADD231PS  Z19, Z21, Z10
-	VFMADD231PS  Z20, Z21, Z14
-	VPMOVZXBW    32(R8), Y21
-	VPSLLW       $0x08, Y21, Y21
-	VCVTPH2PS    Y21, Z21
-	VFMADD231PS  Z17, Z21, Z3
-	VFMADD231PS  Z18, Z21, Z7
-	VFMADD231PS  Z19, Z21, Z11
-	VFMADD231PS  Z20, Z21, Z15
-	VPMOVZXBW    48(R8), Y21
-	VPSLLW       $0x08, Y21, Y21
-	VCVTPH2PS    Y21, Z21
-	VFMADD231PS  Z17, Z21, Z4
-	VFMADD231PS  Z18, Z21, Z8
-	VFMADD231PS  Z19, Z21, Z12
-	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys276done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset278
-	MOVQ         (DI)(R9*8), R11
+ahead304done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VPMOVZXBW        (R8), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z17, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z5
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z13
+	VPMOVZXBW        16(R8), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z17, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z6
+	VFMADD231PS      Z18, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z14
+	VPMOVZXBW        32(R8), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z17, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z7
+	VFMADD231PS      Z18, Z19, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z15
+	VPMOVZXBW        48(R8), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z17, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z8
+	VFMADD231PS      Z18, Z19, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys303done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset305
+	MOVQ             (DI)(R9*8), R11
 
-offset278:
-	JMP keys276
+offset305:
+	JMP keys303
 
-keys276done:
+keys303done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -14572,61 +16514,59 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys279:
+keys306:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead280done
+	JZ    ahead307done
 
-ahead280:
+ahead307:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead280same
+	JNZ        ahead307same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead280row
+	JLT        ahead307row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead280done
+	JMP        ahead307done
 
-ahead280row:
+ahead307row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead280same:
+ahead307same:
 	DECQ R8
-	JNZ  ahead280
+	JNZ  ahead307
 
-ahead280done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VBROADCASTSS (DX)(CX*2), Z8
-	VPMOVZXBW.Z  (R8), K1, Y9
-	VPSLLW       $0x08, Y9, Y9
-	VCVTPH2PS    Y9, Z9
-	VFMADD231PS  Z5, Z9, Z1
-	VFMADD231PS  Z6, Z9, Z2
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys279done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset281
-	MOVQ         (DI)(R9*8), R11
+ahead307done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VPMOVZXBW.Z      (R8), K1, Y7
+	VPSLLW           $0x08, Y7, Y7
+	VCVTPH2PS        Y7, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z2
+	VFMADD231PS      Z6, Z7, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys306done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset308
+	MOVQ             (DI)(R9*8), R11
 
-offset281:
-	JMP keys279
+offset308:
+	JMP keys306
 
-keys279done:
+keys306done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -14670,32 +16610,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead282done
+	JZ    ahead309done
 
-ahead282:
+ahead309:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead282same
+	JNZ        ahead309same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead282row
+	JLT        ahead309row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead282done
+	JMP        ahead309done
 
-ahead282row:
+ahead309row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead282same:
+ahead309same:
 	DECQ AX
-	JNZ  ahead282
+	JNZ  ahead309
 
-ahead282done:
+ahead309done:
 	VZEROUPPER
 	RET
 
@@ -14773,87 +16713,85 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys283:
+keys310:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead284done
+	JZ    ahead311done
 
-ahead284:
+ahead311:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead284same
+	JNZ        ahead311same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead284row
+	JLT        ahead311row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead284done
+	JMP        ahead311done
 
-ahead284row:
+ahead311row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead284same:
+ahead311same:
 	DECQ R8
-	JNZ  ahead284
+	JNZ  ahead311
 
-ahead284done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(CX*1), Z22
-	VBROADCASTSS (AX)(CX*2), Z23
-	VBROADCASTSS (DX)(CX*2), Z24
-	VBROADCASTSS (AX)(CX*4), Z25
-	VPMOVZXBW    (R8), Y26
-	VPSLLW       $0x08, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z21, Z26, Z1
-	VFMADD231PS  Z22, Z26, Z5
-	VFMADD231PS  Z23, Z26, Z9
-	VFMADD231PS  Z24, Z26, Z13
-	VFMADD231PS  Z25, Z26, Z17
-	VPMOVZXBW    16(R8), Y26
-	VPSLLW       $0x08, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z21, Z26, Z2
-	VFMADD231PS  Z22, Z26, Z6
-	VFMADD231PS  Z23, Z26, Z10
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z18
-	VPMOVZXBW    32(R8), Y26
-	VPSLLW       $0x08, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z21, Z26, Z3
-	VFMADD231PS  Z22, Z26, Z7
-	VFMADD231PS  Z23, Z26, Z11
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z19
-	VPMOVZXBW    48(R8), Y26
-	VPSLLW       $0x08, Y26, Y26
-	VCVTPH2PS    Y26, Z26
-	VFMADD231PS  Z21, Z26, Z4
-	VFMADD231PS  Z22, Z26, Z8
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z20
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys283done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset285
-	MOVQ         (DI)(R9*8), R11
+ahead311done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z21
+	VBROADCASTSS     (AX)(CX*2), Z22
+	VBROADCASTSS     (AX)(CX*4), Z23
+	VPMOVZXBW        (R8), Y24
+	VPSLLW           $0x08, Y24, Y24
+	VCVTPH2PS        Y24, Z24
+	VFMADD231PS      Z21, Z24, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z5
+	VFMADD231PS      Z22, Z24, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z13
+	VFMADD231PS      Z23, Z24, Z17
+	VPMOVZXBW        16(R8), Y24
+	VPSLLW           $0x08, Y24, Y24
+	VCVTPH2PS        Y24, Z24
+	VFMADD231PS      Z21, Z24, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z6
+	VFMADD231PS      Z22, Z24, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z14
+	VFMADD231PS      Z23, Z24, Z18
+	VPMOVZXBW        32(R8), Y24
+	VPSLLW           $0x08, Y24, Y24
+	VCVTPH2PS        Y24, Z24
+	VFMADD231PS      Z21, Z24, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z7
+	VFMADD231PS      Z22, Z24, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z15
+	VFMADD231PS      Z23, Z24, Z19
+	VPMOVZXBW        48(R8), Y24
+	VPSLLW           $0x08, Y24, Y24
+	VCVTPH2PS        Y24, Z24
+	VFMADD231PS      Z21, Z24, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z8
+	VFMADD231PS      Z22, Z24, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z16
+	VFMADD231PS      Z23, Z24, Z20
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys310done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset312
+	MOVQ             (DI)(R9*8), R11
 
-offset285:
-	JMP keys283
+offset312:
+	JMP keys310
 
-keys283done:
+keys310done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -14977,63 +16915,61 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys286:
+keys313:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead287done
+	JZ    ahead314done
 
-ahead287:
+ahead314:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead287same
+	JNZ        ahead314same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead287row
+	JLT        ahead314row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead287done
+	JMP        ahead314done
 
-ahead287row:
+ahead314row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead287same:
+ahead314same:
 	DECQ R8
-	JNZ  ahead287
+	JNZ  ahead314
 
-ahead287done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VBROADCASTSS (AX)(CX*4), Z10
-	VPMOVZXBW.Z  (R8), K1, Y11
-	VPSLLW       $0x08, Y11, Y11
-	VCVTPH2PS    Y11, Z11
-	VFMADD231PS  Z6, Z11, Z1
-	VFMADD231PS  Z7, Z11, Z2
-	VFMADD231PS  Z8, Z11, Z3
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys286done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset288
-	MOVQ         (DI)(R9*8), R11
+ahead314done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VBROADCASTSS     (AX)(CX*4), Z8
+	VPMOVZXBW.Z      (R8), K1, Y9
+	VPSLLW           $0x08, Y9, Y9
+	VCVTPH2PS        Y9, Z9
+	VFMADD231PS      Z6, Z9, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z2
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys313done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset315
+	MOVQ             (DI)(R9*8), R11
 
-offset288:
-	JMP keys286
+offset315:
+	JMP keys313
 
-keys286done:
+keys313done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -15084,32 +17020,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead289done
+	JZ    ahead316done
 
-ahead289:
+ahead316:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead289same
+	JNZ        ahead316same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead289row
+	JLT        ahead316row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead289done
+	JMP        ahead316done
 
-ahead289row:
+ahead316row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead289same:
+ahead316same:
 	DECQ AX
-	JNZ  ahead289
+	JNZ  ahead316
 
-ahead289done:
+ahead316done:
 	VZEROUPPER
 	RET
 
@@ -15125,7 +17061,7 @@ TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -15146,6 +17082,236 @@ TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys317:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead318done
+
+ahead318:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead318same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead318row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead318done
+
+ahead318row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead318same:
+	DECQ R8
+	JNZ  ahead318
+
+ahead318done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VBROADCASTSS     (AX)(CX*4), Z27
+	VPMOVZXBW        (R8), Y28
+	VPSLLW           $0x08, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z25, Z28, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z5
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z17
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z21
+	VPMOVZXBW        16(R8), Y28
+	VPSLLW           $0x08, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z25, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z6
+	VFMADD231PS      Z26, Z28, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z22
+	VPMOVZXBW        32(R8), Y28
+	VPSLLW           $0x08, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z25, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z7
+	VFMADD231PS      Z26, Z28, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z23
+	VPMOVZXBW        48(R8), Y28
+	VPSLLW           $0x08, Y28, Y28
+	VCVTPH2PS        Y28, Z28
+	VFMADD231PS      Z25, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z8
+	VFMADD231PS      Z26, Z28, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys317done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset319
+	MOVQ             (DI)(R9*8), R11
+
+offset319:
+	JMP keys317
+
+keys317done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -15179,74 +17345,71 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys290:
+keys320:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead291done
+	JZ    ahead321done
 
-ahead291:
+ahead321:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead291same
+	JNZ        ahead321same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead291row
+	JLT        ahead321row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead291done
+	JMP        ahead321done
 
-ahead291row:
+ahead321row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead291same:
+ahead321same:
 	DECQ R8
-	JNZ  ahead291
+	JNZ  ahead321
 
-ahead291done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VBROADCASTSS (DX)(CX*2), Z16
-	VBROADCASTSS (AX)(CX*4), Z17
-	VBROADCASTSS (DX)(CX*4), Z18
-	VPMOVZXBW    (R8), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z13, Z19, Z1
-	VFMADD231PS  Z14, Z19, Z3
-	VFMADD231PS  Z15, Z19, Z5
-	VFMADD231PS  Z16, Z19, Z7
-	VFMADD231PS  Z17, Z19, Z9
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVZXBW    16(R8), Y19
-	VPSLLW       $0x08, Y19, Y19
-	VCVTPH2PS    Y19, Z19
-	VFMADD231PS  Z13, Z19, Z2
-	VFMADD231PS  Z14, Z19, Z4
-	VFMADD231PS  Z15, Z19, Z6
-	VFMADD231PS  Z16, Z19, Z8
-	VFMADD231PS  Z17, Z19, Z10
-	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys290done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset292
-	MOVQ         (DI)(R9*8), R11
+ahead321done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VBROADCASTSS     (AX)(CX*4), Z15
+	VPMOVZXBW        (R8), Y16
+	VPSLLW           $0x08, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z13, Z16, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z3
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z11
+	VPMOVZXBW        16(R8), Y16
+	VPSLLW           $0x08, Y16, Y16
+	VCVTPH2PS        Y16, Z16
+	VFMADD231PS      Z13, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z4
+	VFMADD231PS      Z14, Z16, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys320done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset322
+	MOVQ             (DI)(R9*8), R11
 
-offset292:
-	JMP keys290
+offset322:
+	JMP keys320
 
-keys290done:
+keys320done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -15350,65 +17513,62 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys293:
+keys323:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead294done
+	JZ    ahead324done
 
-ahead294:
+ahead324:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead294same
+	JNZ        ahead324same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead294row
+	JLT        ahead324row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead294done
+	JMP        ahead324done
 
-ahead294row:
+ahead324row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead294same:
+ahead324same:
 	DECQ R8
-	JNZ  ahead294
+	JNZ  ahead324
 
-ahead294done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VBROADCASTSS (DX)(CX*4), Z12
-	VPMOVZXBW.Z  (R8), K1, Y13
-	VPSLLW       $0x08, Y13, Y13
-	VCVTPH2PS    Y13, Z13
-	VFMADD231PS  Z7, Z13, Z1
-	VFMADD231PS  Z8, Z13, Z2
-	VFMADD231PS  Z9, Z13, Z3
-	VFMADD231PS  Z10, Z13, Z4
-	VFMADD231PS  Z11, Z13, Z5
-	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys293done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset295
-	MOVQ         (DI)(R9*8), R11
+ahead324done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VPMOVZXBW.Z      (R8), K1, Y10
+	VPSLLW           $0x08, Y10, Y10
+	VCVTPH2PS        Y10, Z10
+	VFMADD231PS      Z7, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z2
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z4
+	VFMADD231PS      Z9, Z10, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys323done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset325
+	MOVQ             (DI)(R9*8), R11
 
-offset295:
-	JMP keys293
+offset325:
+	JMP keys323
 
-keys293done:
+keys323done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -15466,32 +17626,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead296done
+	JZ    ahead326done
 
-ahead296:
+ahead326:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead296same
+	JNZ        ahead326same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead296row
+	JLT        ahead326row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead296done
+	JMP        ahead326done
 
-ahead296row:
+ahead326row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead296same:
+ahead326same:
 	DECQ AX
-	JNZ  ahead296
+	JNZ  ahead326
 
-ahead296done:
+ahead326done:
 	VZEROUPPER
 	RET
 
@@ -15563,77 +17723,74 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys297:
+keys327:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead298done
+	JZ    ahead328done
 
-ahead298:
+ahead328:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead298same
+	JNZ        ahead328same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead298row
+	JLT        ahead328row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead298done
+	JMP        ahead328done
 
-ahead298row:
+ahead328row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead298same:
+ahead328same:
 	DECQ R9
-	JNZ  ahead298
+	JNZ  ahead328
 
-ahead298done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z15
-	VBROADCASTSS (AX)(CX*1), Z16
-	VBROADCASTSS (AX)(CX*2), Z17
-	VBROADCASTSS (DX)(CX*2), Z18
-	VBROADCASTSS (AX)(CX*4), Z19
-	VBROADCASTSS (DX)(CX*4), Z20
-	VBROADCASTSS (AX)(DI*2), Z21
-	VPMOVZXBW    (R9), Y22
-	VPSLLW       $0x08, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z15, Z22, Z1
-	VFMADD231PS  Z16, Z22, Z3
-	VFMADD231PS  Z17, Z22, Z5
-	VFMADD231PS  Z18, Z22, Z7
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z13
-	VPMOVZXBW    16(R9), Y22
-	VPSLLW       $0x08, Y22, Y22
-	VCVTPH2PS    Y22, Z22
-	VFMADD231PS  Z15, Z22, Z2
-	VFMADD231PS  Z16, Z22, Z4
-	VFMADD231PS  Z17, Z22, Z6
-	VFMADD231PS  Z18, Z22, Z8
-	VFMADD231PS  Z19, Z22, Z10
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys297done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset299
-	MOVQ         (R8)(R10*8), R12
+ahead328done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VBROADCASTSS     (AX)(DI*2), Z18
+	VPMOVZXBW        (R9), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z15, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z3
+	VFMADD231PS      Z16, Z19, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z7
+	VFMADD231PS      Z17, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z11
+	VFMADD231PS      Z18, Z19, Z13
+	VPMOVZXBW        16(R9), Y19
+	VPSLLW           $0x08, Y19, Y19
+	VCVTPH2PS        Y19, Z19
+	VFMADD231PS      Z15, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z4
+	VFMADD231PS      Z16, Z19, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z8
+	VFMADD231PS      Z17, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z12
+	VFMADD231PS      Z18, Z19, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys327done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset329
+	MOVQ             (R8)(R10*8), R12
 
-offset299:
-	JMP keys297
+offset329:
+	JMP keys327
 
-keys297done:
+keys327done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -15747,67 +17904,64 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys300:
+keys330:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead301done
+	JZ    ahead331done
 
-ahead301:
+ahead331:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead301same
+	JNZ        ahead331same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead301row
+	JLT        ahead331row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead301done
+	JMP        ahead331done
 
-ahead301row:
+ahead331row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead301same:
+ahead331same:
 	DECQ R9
-	JNZ  ahead301
+	JNZ  ahead331
 
-ahead301done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VBROADCASTSS (AX)(DI*2), Z14
-	VPMOVZXBW.Z  (R9), K1, Y15
-	VPSLLW       $0x08, Y15, Y15
-	VCVTPH2PS    Y15, Z15
-	VFMADD231PS  Z8, Z15, Z1
-	VFMADD231PS  Z9, Z15, Z2
-	VFMADD231PS  Z10, Z15, Z3
-	VFMADD231PS  Z11, Z15, Z4
-	VFMADD231PS  Z12, Z15, Z5
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys300done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset302
-	MOVQ         (R8)(R10*8), R12
+ahead331done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VBROADCASTSS     (AX)(DI*2), Z11
+	VPMOVZXBW.Z      (R9), K1, Y12
+	VPSLLW           $0x08, Y12, Y12
+	VCVTPH2PS        Y12, Z12
+	VFMADD231PS      Z8, Z12, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z2
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys330done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset332
+	MOVQ             (R8)(R10*8), R12
 
-offset302:
-	JMP keys300
+offset332:
+	JMP keys330
 
-keys300done:
+keys330done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -15872,32 +18026,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead303done
+	JZ    ahead333done
 
-ahead303:
+ahead333:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead303same
+	JNZ        ahead333same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead303row
+	JLT        ahead333row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead303done
+	JMP        ahead333done
 
-ahead303row:
+ahead333row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead303same:
+ahead333same:
 	DECQ AX
-	JNZ  ahead303
+	JNZ  ahead333
 
-ahead303done:
+ahead333done:
 	VZEROUPPER
 	RET
 
@@ -15971,80 +18125,76 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys304:
+keys334:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead305done
+	JZ    ahead335done
 
-ahead305:
+ahead335:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead305same
+	JNZ        ahead335same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead305row
+	JLT        ahead335row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead305done
+	JMP        ahead335done
 
-ahead305row:
+ahead335row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead305same:
+ahead335same:
 	DECQ R9
-	JNZ  ahead305
+	JNZ  ahead335
 
-ahead305done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VBROADCASTSS (AX)(CX*4), Z21
-	VBROADCASTSS (DX)(CX*4), Z22
-	VBROADCASTSS (AX)(DI*2), Z23
-	VBROADCASTSS (DX)(DI*2), Z24
-	VPMOVZXBW    (R9), Y25
-	VPSLLW       $0x08, Y25, Y25
-	VCVTPH2PS    Y25, Z25
-	VFMADD231PS  Z17, Z25, Z1
-	VFMADD231PS  Z18, Z25, Z3
-	VFMADD231PS  Z19, Z25, Z5
-	VFMADD231PS  Z20, Z25, Z7
-	VFMADD231PS  Z21, Z25, Z9
-	VFMADD231PS  Z22, Z25, Z11
-	VFMADD231PS  Z23, Z25, Z13
-	VFMADD231PS  Z24, Z25, Z15
-	VPMOVZXBW    16(R9), Y25
-	VPSLLW       $0x08, Y25, Y25
-	VCVTPH2PS    Y25, Z25
-	VFMADD231PS  Z17, Z25, Z2
-	VFMADD231PS  Z18, Z25, Z4
-	VFMADD231PS  Z19, Z25, Z6
-	VFMADD231PS  Z20, Z25, Z8
-	VFMADD231PS  Z21, Z25, Z10
-	VFMADD231PS  Z22, Z25, Z12
-	VFMADD231PS  Z23, Z25, Z14
-	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys304done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset306
-	MOVQ         (R8)(R10*8), R12
+ahead335done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VPMOVZXBW        (R9), Y21
+	VPSLLW           $0x08, Y21, Y21
+	VCVTPH2PS        Y21, Z21
+	VFMADD231PS      Z17, Z21, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z3
+	VFMADD231PS      Z18, Z21, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z7
+	VFMADD231PS      Z19, Z21, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z11
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z15
+	VPMOVZXBW        16(R9), Y21
+	VPSLLW           $0x08, Y21, Y21
+	VCVTPH2PS        Y21, Z21
+	VFMADD231PS      Z17, Z21, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z4
+	VFMADD231PS      Z18, Z21, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z8
+	VFMADD231PS      Z19, Z21, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z12
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys334done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset336
+	MOVQ             (R8)(R10*8), R12
 
-offset306:
-	JMP keys304
+offset336:
+	JMP keys334
 
-keys304done:
+keys334done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16168,69 +18318,65 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys307:
+keys337:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead308done
+	JZ    ahead338done
 
-ahead308:
+ahead338:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead308same
+	JNZ        ahead338same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead308row
+	JLT        ahead338row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead308done
+	JMP        ahead338done
 
-ahead308row:
+ahead338row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead308same:
+ahead338same:
 	DECQ R9
-	JNZ  ahead308
+	JNZ  ahead338
 
-ahead308done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VBROADCASTSS (DX)(DI*2), Z16
-	VPMOVZXBW.Z  (R9), K1, Y17
-	VPSLLW       $0x08, Y17, Y17
-	VCVTPH2PS    Y17, Z17
-	VFMADD231PS  Z9, Z17, Z1
-	VFMADD231PS  Z10, Z17, Z2
-	VFMADD231PS  Z11, Z17, Z3
-	VFMADD231PS  Z12, Z17, Z4
-	VFMADD231PS  Z13, Z17, Z5
-	VFMADD231PS  Z14, Z17, Z6
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys307done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset309
-	MOVQ         (R8)(R10*8), R12
+ahead338done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VPMOVZXBW.Z      (R9), K1, Y13
+	VPSLLW           $0x08, Y13, Y13
+	VCVTPH2PS        Y13, Z13
+	VFMADD231PS      Z9, Z13, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z2
+	VFMADD231PS      Z10, Z13, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z4
+	VFMADD231PS      Z11, Z13, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z6
+	VFMADD231PS      Z12, Z13, Z7
+	VFMADD231PS.BCST (DX)(DI*2), Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys337done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset339
+	MOVQ             (R8)(R10*8), R12
 
-offset309:
-	JMP keys307
+offset339:
+	JMP keys337
 
-keys307done:
+keys337done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16302,32 +18448,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead310done
+	JZ    ahead340done
 
-ahead310:
+ahead340:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead310same
+	JNZ        ahead340same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead310row
+	JLT        ahead340row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead310done
+	JMP        ahead340done
 
-ahead310row:
+ahead340row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead310same:
+ahead340same:
 	DECQ AX
-	JNZ  ahead310
+	JNZ  ahead340
 
-ahead310done:
+ahead340done:
 	VZEROUPPER
 	RET
 
@@ -16391,35 +18537,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys311:
+keys341:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead312done
+	JZ    ahead342done
 
-ahead312:
+ahead342:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead312same
+	JNZ        ahead342same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead312row
+	JLT        ahead342row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead312done
+	JMP        ahead342done
 
-ahead312row:
+ahead342row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead312same:
+ahead342same:
 	DECQ DX
-	JNZ  ahead312
+	JNZ  ahead342
 
-ahead312done:
+ahead342done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVSXBD    (DX), Z10
@@ -16449,16 +18595,16 @@ ahead312done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys311done
+	JGE          keys341done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset313
+	JEQ          offset343
 	MOVQ         (CX)(DI*8), R9
 
-offset313:
-	JMP keys311
+offset343:
+	JMP keys341
 
-keys311done:
+keys341done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16521,35 +18667,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys314:
+keys344:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead315done
+	JZ    ahead345done
 
-ahead315:
+ahead345:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead315same
+	JNZ        ahead345same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead315row
+	JLT        ahead345row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead315done
+	JMP        ahead345done
 
-ahead315row:
+ahead345row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead315same:
+ahead345same:
 	DECQ DX
-	JNZ  ahead315
+	JNZ  ahead345
 
-ahead315done:
+ahead345done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVSXBD    (DX), Z6
@@ -16567,16 +18713,16 @@ ahead315done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys314done
+	JGE          keys344done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset316
+	JEQ          offset346
 	MOVQ         (CX)(DI*8), R9
 
-offset316:
-	JMP keys314
+offset346:
+	JMP keys344
 
-keys314done:
+keys344done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16634,35 +18780,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys317:
+keys347:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead318done
+	JZ    ahead348done
 
-ahead318:
+ahead348:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead318same
+	JNZ        ahead348same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead318row
+	JLT        ahead348row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead318done
+	JMP        ahead348done
 
-ahead318row:
+ahead348row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead318same:
+ahead348same:
 	DECQ DX
-	JNZ  ahead318
+	JNZ  ahead348
 
-ahead318done:
+ahead348done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVSXBD.Z  (DX), K1, Z3
@@ -16671,16 +18817,16 @@ ahead318done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys317done
+	JGE          keys347done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset319
+	JEQ          offset349
 	MOVQ         (CX)(DI*8), R9
 
-offset319:
-	JMP keys317
+offset349:
+	JMP keys347
 
-keys317done:
+keys347done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16703,32 +18849,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead320done
+	JZ    ahead350done
 
-ahead320:
+ahead350:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead320same
+	JNZ        ahead350same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead320row
+	JLT        ahead350row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead320done
+	JMP        ahead350done
 
-ahead320row:
+ahead350row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead320same:
+ahead350same:
 	DECQ AX
-	JNZ  ahead320
+	JNZ  ahead350
 
-ahead320done:
+ahead350done:
 	VZEROUPPER
 	RET
 
@@ -16800,83 +18946,82 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys321:
+keys351:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead322done
+	JZ    ahead352done
 
-ahead322:
+ahead352:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead322same
+	JNZ        ahead352same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead322row
+	JLT        ahead352row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead322done
+	JMP        ahead352done
 
-ahead322row:
+ahead352row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead322same:
+ahead352same:
 	DECQ DI
-	JNZ  ahead322
+	JNZ  ahead352
 
-ahead322done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VPMOVSXBD    (DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z1
-	VFMADD231PS  Z18, Z19, Z9
-	VPMOVSXBD    16(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z2
-	VFMADD231PS  Z18, Z19, Z10
-	VPMOVSXBD    32(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z3
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVSXBD    48(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z4
-	VFMADD231PS  Z18, Z19, Z12
-	VPMOVSXBD    64(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z5
-	VFMADD231PS  Z18, Z19, Z13
-	VPMOVSXBD    80(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z6
-	VFMADD231PS  Z18, Z19, Z14
-	VPMOVSXBD    96(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z7
-	VFMADD231PS  Z18, Z19, Z15
-	VPMOVSXBD    112(DI), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z17, Z19, Z8
-	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys321done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset323
-	MOVQ         (DX)(R8*8), R10
+ahead352done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z17
+	VPMOVSXBD        (DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z9
+	VPMOVSXBD        16(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z10
+	VPMOVSXBD        32(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z11
+	VPMOVSXBD        48(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z12
+	VPMOVSXBD        64(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z13
+	VPMOVSXBD        80(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z14
+	VPMOVSXBD        96(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z15
+	VPMOVSXBD        112(DI), Z18
+	VCVTDQ2PS        Z18, Z18
+	VFMADD231PS      Z17, Z18, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z16
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys351done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset353
+	MOVQ             (DX)(R8*8), R10
 
-offset323:
-	JMP keys321
+offset353:
+	JMP keys351
 
-keys321done:
+keys351done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -16970,67 +19115,66 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys324:
+keys354:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead325done
+	JZ    ahead355done
 
-ahead325:
+ahead355:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead325same
+	JNZ        ahead355same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead325row
+	JLT        ahead355row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead325done
+	JMP        ahead355done
 
-ahead325row:
+ahead355row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead325same:
+ahead355same:
 	DECQ DI
-	JNZ  ahead325
+	JNZ  ahead355
 
-ahead325done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VPMOVSXBD    (DI), Z11
-	VCVTDQ2PS    Z11, Z11
-	VFMADD231PS  Z9, Z11, Z1
-	VFMADD231PS  Z10, Z11, Z5
-	VPMOVSXBD    16(DI), Z11
-	VCVTDQ2PS    Z11, Z11
-	VFMADD231PS  Z9, Z11, Z2
-	VFMADD231PS  Z10, Z11, Z6
-	VPMOVSXBD    32(DI), Z11
-	VCVTDQ2PS    Z11, Z11
-	VFMADD231PS  Z9, Z11, Z3
-	VFMADD231PS  Z10, Z11, Z7
-	VPMOVSXBD    48(DI), Z11
-	VCVTDQ2PS    Z11, Z11
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys324done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset326
-	MOVQ         (DX)(R8*8), R10
+ahead355done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z9
+	VPMOVSXBD        (DI), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z9, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z5
+	VPMOVSXBD        16(DI), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z9, Z10, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z6
+	VPMOVSXBD        32(DI), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z9, Z10, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z7
+	VPMOVSXBD        48(DI), Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z9, Z10, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z8
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys354done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset356
+	MOVQ             (DX)(R8*8), R10
 
-offset326:
-	JMP keys324
+offset356:
+	JMP keys354
 
-keys324done:
+keys354done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17104,55 +19248,54 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys327:
+keys357:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead328done
+	JZ    ahead358done
 
-ahead328:
+ahead358:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead328same
+	JNZ        ahead358same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead328row
+	JLT        ahead358row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead328done
+	JMP        ahead358done
 
-ahead328row:
+ahead358row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead328same:
+ahead358same:
 	DECQ DI
-	JNZ  ahead328
+	JNZ  ahead358
 
-ahead328done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Z3
-	VBROADCASTSS (AX)(CX*1), Z4
-	VPMOVSXBD.Z  (DI), K1, Z5
-	VCVTDQ2PS    Z5, Z5
-	VFMADD231PS  Z3, Z5, Z1
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys327done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset329
-	MOVQ         (DX)(R8*8), R10
+ahead358done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z3
+	VPMOVSXBD.Z      (DI), K1, Z4
+	VCVTDQ2PS        Z4, Z4
+	VFMADD231PS      Z3, Z4, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z4, Z2
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys357done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset359
+	MOVQ             (DX)(R8*8), R10
 
-offset329:
-	JMP keys327
+offset359:
+	JMP keys357
 
-keys327done:
+keys357done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17182,32 +19325,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead330done
+	JZ    ahead360done
 
-ahead330:
+ahead360:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead330same
+	JNZ        ahead360same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead330row
+	JLT        ahead360row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead330done
+	JMP        ahead360done
 
-ahead330row:
+ahead360row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead330same:
+ahead360same:
 	DECQ AX
-	JNZ  ahead330
+	JNZ  ahead360
 
-ahead330done:
+ahead360done:
 	VZEROUPPER
 	RET
 
@@ -17223,7 +19366,7 @@ TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -17244,6 +19387,229 @@ TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys361:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead362done
+
+ahead362:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead362same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead362row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead362done
+
+ahead362row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead362same:
+	DECQ R8
+	JNZ  ahead362
+
+ahead362done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VPMOVSXBD        (R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z9
+	VFMADD231PS      Z26, Z27, Z17
+	VPMOVSXBD        16(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z10
+	VFMADD231PS      Z26, Z27, Z18
+	VPMOVSXBD        32(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z11
+	VFMADD231PS      Z26, Z27, Z19
+	VPMOVSXBD        48(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z12
+	VFMADD231PS      Z26, Z27, Z20
+	VPMOVSXBD        64(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z13
+	VFMADD231PS      Z26, Z27, Z21
+	VPMOVSXBD        80(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z14
+	VFMADD231PS      Z26, Z27, Z22
+	VPMOVSXBD        96(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z15
+	VFMADD231PS      Z26, Z27, Z23
+	VPMOVSXBD        112(R8), Z27
+	VCVTDQ2PS        Z27, Z27
+	VFMADD231PS      Z25, Z27, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z27, Z16
+	VFMADD231PS      Z26, Z27, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys361done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset363
+	MOVQ             (DI)(R9*8), R11
+
+offset363:
+	JMP keys361
+
+keys361done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -17276,73 +19642,72 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys331:
+keys364:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead332done
+	JZ    ahead365done
 
-ahead332:
+ahead365:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead332same
+	JNZ        ahead365same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead332row
+	JLT        ahead365row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead332done
+	JMP        ahead365done
 
-ahead332row:
+ahead365row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead332same:
+ahead365same:
 	DECQ R8
-	JNZ  ahead332
+	JNZ  ahead365
 
-ahead332done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VPMOVSXBD    (R8), Z16
-	VCVTDQ2PS    Z16, Z16
-	VFMADD231PS  Z13, Z16, Z1
-	VFMADD231PS  Z14, Z16, Z5
-	VFMADD231PS  Z15, Z16, Z9
-	VPMOVSXBD    16(R8), Z16
-	VCVTDQ2PS    Z16, Z16
-	VFMADD231PS  Z13, Z16, Z2
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z10
-	VPMOVSXBD    32(R8), Z16
-	VCVTDQ2PS    Z16, Z16
-	VFMADD231PS  Z13, Z16, Z3
-	VFMADD231PS  Z14, Z16, Z7
-	VFMADD231PS  Z15, Z16, Z11
-	VPMOVSXBD    48(R8), Z16
-	VCVTDQ2PS    Z16, Z16
-	VFMADD231PS  Z13, Z16, Z4
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys331done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset333
-	MOVQ         (DI)(R9*8), R11
+ahead365done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VPMOVSXBD        (R8), Z15
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z13, Z15, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z5
+	VFMADD231PS      Z14, Z15, Z9
+	VPMOVSXBD        16(R8), Z15
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z13, Z15, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z6
+	VFMADD231PS      Z14, Z15, Z10
+	VPMOVSXBD        32(R8), Z15
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z13, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z7
+	VFMADD231PS      Z14, Z15, Z11
+	VPMOVSXBD        48(R8), Z15
+	VCVTDQ2PS        Z15, Z15
+	VFMADD231PS      Z13, Z15, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys364done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset366
+	MOVQ             (DI)(R9*8), R11
 
-offset333:
-	JMP keys331
+offset366:
+	JMP keys364
 
-keys331done:
+keys364done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17433,58 +19798,57 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys334:
+keys367:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead335done
+	JZ    ahead368done
 
-ahead335:
+ahead368:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead335same
+	JNZ        ahead368same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead335row
+	JLT        ahead368row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead335done
+	JMP        ahead368done
 
-ahead335row:
+ahead368row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead335same:
+ahead368same:
 	DECQ R8
-	JNZ  ahead335
+	JNZ  ahead368
 
-ahead335done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z4
-	VBROADCASTSS (AX)(CX*1), Z5
-	VBROADCASTSS (AX)(CX*2), Z6
-	VPMOVSXBD.Z  (R8), K1, Z7
-	VCVTDQ2PS    Z7, Z7
-	VFMADD231PS  Z4, Z7, Z1
-	VFMADD231PS  Z5, Z7, Z2
-	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys334done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset336
-	MOVQ         (DI)(R9*8), R11
+ahead368done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z4
+	VBROADCASTSS     (AX)(CX*2), Z5
+	VPMOVSXBD.Z      (R8), K1, Z6
+	VCVTDQ2PS        Z6, Z6
+	VFMADD231PS      Z4, Z6, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z2
+	VFMADD231PS      Z5, Z6, Z3
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys367done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset369
+	MOVQ             (DI)(R9*8), R11
 
-offset336:
-	JMP keys334
+offset369:
+	JMP keys367
 
-keys334done:
+keys367done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17521,32 +19885,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead337done
+	JZ    ahead370done
 
-ahead337:
+ahead370:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead337same
+	JNZ        ahead370same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead337row
+	JLT        ahead370row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead337done
+	JMP        ahead370done
 
-ahead337row:
+ahead370row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead337same:
+ahead370same:
 	DECQ AX
-	JNZ  ahead337
+	JNZ  ahead370
 
-ahead337done:
+ahead370done:
 	VZEROUPPER
 	RET
 
@@ -17619,78 +19983,76 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys338:
+keys371:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead339done
+	JZ    ahead372done
 
-ahead339:
+ahead372:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead339same
+	JNZ        ahead372same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead339row
+	JLT        ahead372row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead339done
+	JMP        ahead372done
 
-ahead339row:
+ahead372row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead339same:
+ahead372same:
 	DECQ R8
-	JNZ  ahead339
+	JNZ  ahead372
 
-ahead339done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VPMOVSXBD    (R8), Z21
-	VCVTDQ2PS    Z21, Z21
-	VFMADD231PS  Z17, Z21, Z1
-	VFMADD231PS  Z18, Z21, Z5
-	VFMADD231PS  Z19, Z21, Z9
-	VFMADD231PS  Z20, Z21, Z13
-	VPMOVSXBD    16(R8), Z21
-	VCVTDQ2PS    Z21, Z21
-	VFMADD231PS  Z17, Z21, Z2
-	VFMADD231PS  Z18, Z21, Z6
-	VFMADD231PS  Z19, Z21, Z10
-	VFMADD231PS  Z20, Z21, Z14
-	VPMOVSXBD    32(R8), Z21
-	VCVTDQ2PS    Z21, Z21
-	VFMADD231PS  Z17, Z21, Z3
-	VFMADD231PS  Z18, Z21, Z7
-	VFMADD231PS  Z19, Z21, Z11
-	VFMADD231PS  Z20, Z21, Z15
-	VPMOVSXBD    48(R8), Z21
-	VCVTDQ2PS    Z21, Z21
-	VFMADD231PS  Z17, Z21, Z4
-	VFMADD231PS  Z18, Z21, Z8
-	VFMADD231PS  Z19, Z21, Z12
-	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys338done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset340
-	MOVQ         (DI)(R9*8), R11
+ahead372done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VPMOVSXBD        (R8), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z17, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z5
+	VFMADD231PS      Z18, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z13
+	VPMOVSXBD        16(R8), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z17, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z6
+	VFMADD231PS      Z18, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z14
+	VPMOVSXBD        32(R8), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z17, Z19, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z7
+	VFMADD231PS      Z18, Z19, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z15
+	VPMOVSXBD        48(R8), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z17, Z19, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z8
+	VFMADD231PS      Z18, Z19, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys371done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset373
+	MOVQ             (DI)(R9*8), R11
 
-offset340:
-	JMP keys338
+offset373:
+	JMP keys371
 
-keys338done:
+keys371done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17797,60 +20159,58 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys341:
+keys374:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead342done
+	JZ    ahead375done
 
-ahead342:
+ahead375:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead342same
+	JNZ        ahead375same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead342row
+	JLT        ahead375row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead342done
+	JMP        ahead375done
 
-ahead342row:
+ahead375row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead342same:
+ahead375same:
 	DECQ R8
-	JNZ  ahead342
+	JNZ  ahead375
 
-ahead342done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z5
-	VBROADCASTSS (AX)(CX*1), Z6
-	VBROADCASTSS (AX)(CX*2), Z7
-	VBROADCASTSS (DX)(CX*2), Z8
-	VPMOVSXBD.Z  (R8), K1, Z9
-	VCVTDQ2PS    Z9, Z9
-	VFMADD231PS  Z5, Z9, Z1
-	VFMADD231PS  Z6, Z9, Z2
-	VFMADD231PS  Z7, Z9, Z3
-	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys341done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset343
-	MOVQ         (DI)(R9*8), R11
+ahead375done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z5
+	VBROADCASTSS     (AX)(CX*2), Z6
+	VPMOVSXBD.Z      (R8), K1, Z7
+	VCVTDQ2PS        Z7, Z7
+	VFMADD231PS      Z5, Z7, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z7, Z2
+	VFMADD231PS      Z6, Z7, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z7, Z4
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys374done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset376
+	MOVQ             (DI)(R9*8), R11
 
-offset343:
-	JMP keys341
+offset376:
+	JMP keys374
 
-keys341done:
+keys374done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -17894,32 +20254,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead344done
+	JZ    ahead377done
 
-ahead344:
+ahead377:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead344same
+	JNZ        ahead377same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead344row
+	JLT        ahead377row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead344done
+	JMP        ahead377done
 
-ahead344row:
+ahead377row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead344same:
+ahead377same:
 	DECQ AX
-	JNZ  ahead344
+	JNZ  ahead377
 
-ahead344done:
+ahead377done:
 	VZEROUPPER
 	RET
 
@@ -17997,83 +20357,81 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys345:
+keys378:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead346done
+	JZ    ahead379done
 
-ahead346:
+ahead379:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead346same
+	JNZ        ahead379same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead346row
+	JLT        ahead379row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead346done
+	JMP        ahead379done
 
-ahead346row:
+ahead379row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead346same:
+ahead379same:
 	DECQ R8
-	JNZ  ahead346
+	JNZ  ahead379
 
-ahead346done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z21
-	VBROADCASTSS (AX)(CX*1), Z22
-	VBROADCASTSS (AX)(CX*2), Z23
-	VBROADCASTSS (DX)(CX*2), Z24
-	VBROADCASTSS (AX)(CX*4), Z25
-	VPMOVSXBD    (R8), Z26
-	VCVTDQ2PS    Z26, Z26
-	VFMADD231PS  Z21, Z26, Z1
-	VFMADD231PS  Z22, Z26, Z5
-	VFMADD231PS  Z23, Z26, Z9
-	VFMADD231PS  Z24, Z26, Z13
-	VFMADD231PS  Z25, Z26, Z17
-	VPMOVSXBD    16(R8), Z26
-	VCVTDQ2PS    Z26, Z26
-	VFMADD231PS  Z21, Z26, Z2
-	VFMADD231PS  Z22, Z26, Z6
-	VFMADD231PS  Z23, Z26, Z10
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z18
-	VPMOVSXBD    32(R8), Z26
-	VCVTDQ2PS    Z26, Z26
-	VFMADD231PS  Z21, Z26, Z3
-	VFMADD231PS  Z22, Z26, Z7
-	VFMADD231PS  Z23, Z26, Z11
-	VFMADD231PS  Z24, Z26, Z15
-	VFMADD231PS  Z25, Z26, Z19
-	VPMOVSXBD    48(R8), Z26
-	VCVTDQ2PS    Z26, Z26
-	VFMADD231PS  Z21, Z26, Z4
-	VFMADD231PS  Z22, Z26, Z8
-	VFMADD231PS  Z23, Z26, Z12
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z20
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys345done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset347
-	MOVQ         (DI)(R9*8), R11
+ahead379done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z21
+	VBROADCASTSS     (AX)(CX*2), Z22
+	VBROADCASTSS     (AX)(CX*4), Z23
+	VPMOVSXBD        (R8), Z24
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z21, Z24, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z5
+	VFMADD231PS      Z22, Z24, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z13
+	VFMADD231PS      Z23, Z24, Z17
+	VPMOVSXBD        16(R8), Z24
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z21, Z24, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z6
+	VFMADD231PS      Z22, Z24, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z14
+	VFMADD231PS      Z23, Z24, Z18
+	VPMOVSXBD        32(R8), Z24
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z21, Z24, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z7
+	VFMADD231PS      Z22, Z24, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z15
+	VFMADD231PS      Z23, Z24, Z19
+	VPMOVSXBD        48(R8), Z24
+	VCVTDQ2PS        Z24, Z24
+	VFMADD231PS      Z21, Z24, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z24, Z8
+	VFMADD231PS      Z22, Z24, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z24, Z16
+	VFMADD231PS      Z23, Z24, Z20
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys378done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset380
+	MOVQ             (DI)(R9*8), R11
 
-offset347:
-	JMP keys345
+offset380:
+	JMP keys378
 
-keys345done:
+keys378done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -18197,62 +20555,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys348:
+keys381:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead349done
+	JZ    ahead382done
 
-ahead349:
+ahead382:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead349same
+	JNZ        ahead382same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead349row
+	JLT        ahead382row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead349done
+	JMP        ahead382done
 
-ahead349row:
+ahead382row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead349same:
+ahead382same:
 	DECQ R8
-	JNZ  ahead349
+	JNZ  ahead382
 
-ahead349done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z6
-	VBROADCASTSS (AX)(CX*1), Z7
-	VBROADCASTSS (AX)(CX*2), Z8
-	VBROADCASTSS (DX)(CX*2), Z9
-	VBROADCASTSS (AX)(CX*4), Z10
-	VPMOVSXBD.Z  (R8), K1, Z11
-	VCVTDQ2PS    Z11, Z11
-	VFMADD231PS  Z6, Z11, Z1
-	VFMADD231PS  Z7, Z11, Z2
-	VFMADD231PS  Z8, Z11, Z3
-	VFMADD231PS  Z9, Z11, Z4
-	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys348done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset350
-	MOVQ         (DI)(R9*8), R11
+ahead382done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VBROADCASTSS     (AX)(CX*4), Z8
+	VPMOVSXBD.Z      (R8), K1, Z9
+	VCVTDQ2PS        Z9, Z9
+	VFMADD231PS      Z6, Z9, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z2
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys381done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset383
+	MOVQ             (DI)(R9*8), R11
 
-offset350:
-	JMP keys348
+offset383:
+	JMP keys381
 
-keys348done:
+keys381done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -18303,32 +20659,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead351done
+	JZ    ahead384done
 
-ahead351:
+ahead384:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead351same
+	JNZ        ahead384same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead351row
+	JLT        ahead384row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead351done
+	JMP        ahead384done
 
-ahead351row:
+ahead384row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead351same:
+ahead384same:
 	DECQ AX
-	JNZ  ahead351
+	JNZ  ahead384
 
-ahead351done:
+ahead384done:
 	VZEROUPPER
 	RET
 
@@ -18344,7 +20700,7 @@ TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -18365,6 +20721,232 @@ TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Z0, Z18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Z0, Z21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Z0, Z24
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys385:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead386done
+
+ahead386:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead386same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead386row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead386done
+
+ahead386row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead386same:
+	DECQ R8
+	JNZ  ahead386
+
+ahead386done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z25
+	VBROADCASTSS     (AX)(CX*2), Z26
+	VBROADCASTSS     (AX)(CX*4), Z27
+	VPMOVSXBD        (R8), Z28
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z25, Z28, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z5
+	VFMADD231PS      Z26, Z28, Z9
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z13
+	VFMADD231PS      Z27, Z28, Z17
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z21
+	VPMOVSXBD        16(R8), Z28
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z25, Z28, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z6
+	VFMADD231PS      Z26, Z28, Z10
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z14
+	VFMADD231PS      Z27, Z28, Z18
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z22
+	VPMOVSXBD        32(R8), Z28
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z25, Z28, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z7
+	VFMADD231PS      Z26, Z28, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z15
+	VFMADD231PS      Z27, Z28, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z23
+	VPMOVSXBD        48(R8), Z28
+	VCVTDQ2PS        Z28, Z28
+	VFMADD231PS      Z25, Z28, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z28, Z8
+	VFMADD231PS      Z26, Z28, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z28, Z16
+	VFMADD231PS      Z27, Z28, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z28, Z24
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys385done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset387
+	MOVQ             (DI)(R9*8), R11
+
+offset387:
+	JMP keys385
+
+keys385done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X25
+	VPBROADCASTD X25, Z25
+	VBROADCASTSS (DX), Z26
+	VCMPPS       $0x04, Z25, Z26, K1
+	VMOVUPS.Z    (AX), K1, Z27
+	VFMADD231PS  Z27, Z26, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z26, Z4
+	VMOVUPS      Z4, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z5
+	VMOVUPS      Z5, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z6
+	VMOVUPS      Z6, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z7
+	VMOVUPS      Z7, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z8
+	VMOVUPS      Z8, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z9
+	VMOVUPS      Z9, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z10
+	VMOVUPS      Z10, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z11
+	VMOVUPS      Z11, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z12
+	VMOVUPS      Z12, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z13
+	VMOVUPS      Z13, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z14
+	VMOVUPS      Z14, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z15
+	VMOVUPS      Z15, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z16
+	VMOVUPS      Z16, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z17
+	VMOVUPS      Z17, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z18
+	VMOVUPS      Z18, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z19
+	VMOVUPS      Z19, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z20
+	VMOVUPS      Z20, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z1
+	VCMPPS       $0x04, Z25, Z1, K1
+	VMOVUPS.Z    (AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VMOVUPS.Z    64(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z22
+	VMOVUPS      Z22, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z23
+	VMOVUPS      Z23, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z2
+	VFMADD231PS  Z2, Z1, Z24
+	VMOVUPS      Z24, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -18398,72 +20980,69 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys352:
+keys388:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead353done
+	JZ    ahead389done
 
-ahead353:
+ahead389:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead353same
+	JNZ        ahead389same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead353row
+	JLT        ahead389row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead353done
+	JMP        ahead389done
 
-ahead353row:
+ahead389row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead353same:
+ahead389same:
 	DECQ R8
-	JNZ  ahead353
+	JNZ  ahead389
 
-ahead353done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z13
-	VBROADCASTSS (AX)(CX*1), Z14
-	VBROADCASTSS (AX)(CX*2), Z15
-	VBROADCASTSS (DX)(CX*2), Z16
-	VBROADCASTSS (AX)(CX*4), Z17
-	VBROADCASTSS (DX)(CX*4), Z18
-	VPMOVSXBD    (R8), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z13, Z19, Z1
-	VFMADD231PS  Z14, Z19, Z3
-	VFMADD231PS  Z15, Z19, Z5
-	VFMADD231PS  Z16, Z19, Z7
-	VFMADD231PS  Z17, Z19, Z9
-	VFMADD231PS  Z18, Z19, Z11
-	VPMOVSXBD    16(R8), Z19
-	VCVTDQ2PS    Z19, Z19
-	VFMADD231PS  Z13, Z19, Z2
-	VFMADD231PS  Z14, Z19, Z4
-	VFMADD231PS  Z15, Z19, Z6
-	VFMADD231PS  Z16, Z19, Z8
-	VFMADD231PS  Z17, Z19, Z10
-	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys352done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset354
-	MOVQ         (DI)(R9*8), R11
+ahead389done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z13
+	VBROADCASTSS     (AX)(CX*2), Z14
+	VBROADCASTSS     (AX)(CX*4), Z15
+	VPMOVSXBD        (R8), Z16
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z13, Z16, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z3
+	VFMADD231PS      Z14, Z16, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z7
+	VFMADD231PS      Z15, Z16, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z11
+	VPMOVSXBD        16(R8), Z16
+	VCVTDQ2PS        Z16, Z16
+	VFMADD231PS      Z13, Z16, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z16, Z4
+	VFMADD231PS      Z14, Z16, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z16, Z8
+	VFMADD231PS      Z15, Z16, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z16, Z12
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys388done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset390
+	MOVQ             (DI)(R9*8), R11
 
-offset354:
-	JMP keys352
+offset390:
+	JMP keys388
 
-keys352done:
+keys388done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -18567,64 +21146,61 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys355:
+keys391:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead356done
+	JZ    ahead392done
 
-ahead356:
+ahead392:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead356same
+	JNZ        ahead392same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead356row
+	JLT        ahead392row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead356done
+	JMP        ahead392done
 
-ahead356row:
+ahead392row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead356same:
+ahead392same:
 	DECQ R8
-	JNZ  ahead356
+	JNZ  ahead392
 
-ahead356done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Z7
-	VBROADCASTSS (AX)(CX*1), Z8
-	VBROADCASTSS (AX)(CX*2), Z9
-	VBROADCASTSS (DX)(CX*2), Z10
-	VBROADCASTSS (AX)(CX*4), Z11
-	VBROADCASTSS (DX)(CX*4), Z12
-	VPMOVSXBD.Z  (R8), K1, Z13
-	VCVTDQ2PS    Z13, Z13
-	VFMADD231PS  Z7, Z13, Z1
-	VFMADD231PS  Z8, Z13, Z2
-	VFMADD231PS  Z9, Z13, Z3
-	VFMADD231PS  Z10, Z13, Z4
-	VFMADD231PS  Z11, Z13, Z5
-	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys355done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset357
-	MOVQ         (DI)(R9*8), R11
+ahead392done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VBROADCASTSS     (AX)(CX*4), Z9
+	VPMOVSXBD.Z      (R8), K1, Z10
+	VCVTDQ2PS        Z10, Z10
+	VFMADD231PS      Z7, Z10, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z10, Z2
+	VFMADD231PS      Z8, Z10, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z10, Z4
+	VFMADD231PS      Z9, Z10, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z10, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys391done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset393
+	MOVQ             (DI)(R9*8), R11
 
-offset357:
-	JMP keys355
+offset393:
+	JMP keys391
 
-keys355done:
+keys391done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -18682,32 +21258,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead358done
+	JZ    ahead394done
 
-ahead358:
+ahead394:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead358same
+	JNZ        ahead394same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead358row
+	JLT        ahead394row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead358done
+	JMP        ahead394done
 
-ahead358row:
+ahead394row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead358same:
+ahead394same:
 	DECQ AX
-	JNZ  ahead358
+	JNZ  ahead394
 
-ahead358done:
+ahead394done:
 	VZEROUPPER
 	RET
 
@@ -18779,75 +21355,72 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys359:
+keys395:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead360done
+	JZ    ahead396done
 
-ahead360:
+ahead396:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead360same
+	JNZ        ahead396same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead360row
+	JLT        ahead396row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead360done
+	JMP        ahead396done
 
-ahead360row:
+ahead396row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead360same:
+ahead396same:
 	DECQ R9
-	JNZ  ahead360
+	JNZ  ahead396
 
-ahead360done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z15
-	VBROADCASTSS (AX)(CX*1), Z16
-	VBROADCASTSS (AX)(CX*2), Z17
-	VBROADCASTSS (DX)(CX*2), Z18
-	VBROADCASTSS (AX)(CX*4), Z19
-	VBROADCASTSS (DX)(CX*4), Z20
-	VBROADCASTSS (AX)(DI*2), Z21
-	VPMOVSXBD    (R9), Z22
-	VCVTDQ2PS    Z22, Z22
-	VFMADD231PS  Z15, Z22, Z1
-	VFMADD231PS  Z16, Z22, Z3
-	VFMADD231PS  Z17, Z22, Z5
-	VFMADD231PS  Z18, Z22, Z7
-	VFMADD231PS  Z19, Z22, Z9
-	VFMADD231PS  Z20, Z22, Z11
-	VFMADD231PS  Z21, Z22, Z13
-	VPMOVSXBD    16(R9), Z22
-	VCVTDQ2PS    Z22, Z22
-	VFMADD231PS  Z15, Z22, Z2
-	VFMADD231PS  Z16, Z22, Z4
-	VFMADD231PS  Z17, Z22, Z6
-	VFMADD231PS  Z18, Z22, Z8
-	VFMADD231PS  Z19, Z22, Z10
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys359done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset361
-	MOVQ         (R8)(R10*8), R12
+ahead396done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VBROADCASTSS     (AX)(DI*2), Z18
+	VPMOVSXBD        (R9), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z15, Z19, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z3
+	VFMADD231PS      Z16, Z19, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z7
+	VFMADD231PS      Z17, Z19, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z11
+	VFMADD231PS      Z18, Z19, Z13
+	VPMOVSXBD        16(R9), Z19
+	VCVTDQ2PS        Z19, Z19
+	VFMADD231PS      Z15, Z19, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z19, Z4
+	VFMADD231PS      Z16, Z19, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z19, Z8
+	VFMADD231PS      Z17, Z19, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z19, Z12
+	VFMADD231PS      Z18, Z19, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys395done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset397
+	MOVQ             (R8)(R10*8), R12
 
-offset361:
-	JMP keys359
+offset397:
+	JMP keys395
 
-keys359done:
+keys395done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -18961,66 +21534,63 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys362:
+keys398:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead363done
+	JZ    ahead399done
 
-ahead363:
+ahead399:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead363same
+	JNZ        ahead399same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead363row
+	JLT        ahead399row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead363done
+	JMP        ahead399done
 
-ahead363row:
+ahead399row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead363same:
+ahead399same:
 	DECQ R9
-	JNZ  ahead363
+	JNZ  ahead399
 
-ahead363done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z8
-	VBROADCASTSS (AX)(CX*1), Z9
-	VBROADCASTSS (AX)(CX*2), Z10
-	VBROADCASTSS (DX)(CX*2), Z11
-	VBROADCASTSS (AX)(CX*4), Z12
-	VBROADCASTSS (DX)(CX*4), Z13
-	VBROADCASTSS (AX)(DI*2), Z14
-	VPMOVSXBD.Z  (R9), K1, Z15
-	VCVTDQ2PS    Z15, Z15
-	VFMADD231PS  Z8, Z15, Z1
-	VFMADD231PS  Z9, Z15, Z2
-	VFMADD231PS  Z10, Z15, Z3
-	VFMADD231PS  Z11, Z15, Z4
-	VFMADD231PS  Z12, Z15, Z5
-	VFMADD231PS  Z13, Z15, Z6
-	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys362done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset364
-	MOVQ         (R8)(R10*8), R12
+ahead399done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VBROADCASTSS     (AX)(DI*2), Z11
+	VPMOVSXBD.Z      (R9), K1, Z12
+	VCVTDQ2PS        Z12, Z12
+	VFMADD231PS      Z8, Z12, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z2
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys398done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset400
+	MOVQ             (R8)(R10*8), R12
 
-offset364:
-	JMP keys362
+offset400:
+	JMP keys398
 
-keys362done:
+keys398done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19085,32 +21655,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead365done
+	JZ    ahead401done
 
-ahead365:
+ahead401:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead365same
+	JNZ        ahead401same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead365row
+	JLT        ahead401row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead365done
+	JMP        ahead401done
 
-ahead365row:
+ahead401row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead365same:
+ahead401same:
 	DECQ AX
-	JNZ  ahead365
+	JNZ  ahead401
 
-ahead365done:
+ahead401done:
 	VZEROUPPER
 	RET
 
@@ -19184,78 +21754,74 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys366:
+keys402:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead367done
+	JZ    ahead403done
 
-ahead367:
+ahead403:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead367same
+	JNZ        ahead403same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead367row
+	JLT        ahead403row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead367done
+	JMP        ahead403done
 
-ahead367row:
+ahead403row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead367same:
+ahead403same:
 	DECQ R9
-	JNZ  ahead367
+	JNZ  ahead403
 
-ahead367done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z17
-	VBROADCASTSS (AX)(CX*1), Z18
-	VBROADCASTSS (AX)(CX*2), Z19
-	VBROADCASTSS (DX)(CX*2), Z20
-	VBROADCASTSS (AX)(CX*4), Z21
-	VBROADCASTSS (DX)(CX*4), Z22
-	VBROADCASTSS (AX)(DI*2), Z23
-	VBROADCASTSS (DX)(DI*2), Z24
-	VPMOVSXBD    (R9), Z25
-	VCVTDQ2PS    Z25, Z25
-	VFMADD231PS  Z17, Z25, Z1
-	VFMADD231PS  Z18, Z25, Z3
-	VFMADD231PS  Z19, Z25, Z5
-	VFMADD231PS  Z20, Z25, Z7
-	VFMADD231PS  Z21, Z25, Z9
-	VFMADD231PS  Z22, Z25, Z11
-	VFMADD231PS  Z23, Z25, Z13
-	VFMADD231PS  Z24, Z25, Z15
-	VPMOVSXBD    16(R9), Z25
-	VCVTDQ2PS    Z25, Z25
-	VFMADD231PS  Z17, Z25, Z2
-	VFMADD231PS  Z18, Z25, Z4
-	VFMADD231PS  Z19, Z25, Z6
-	VFMADD231PS  Z20, Z25, Z8
-	VFMADD231PS  Z21, Z25, Z10
-	VFMADD231PS  Z22, Z25, Z12
-	VFMADD231PS  Z23, Z25, Z14
-	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys366done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset368
-	MOVQ         (R8)(R10*8), R12
+ahead403done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VPMOVSXBD        (R9), Z21
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z17, Z21, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z3
+	VFMADD231PS      Z18, Z21, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z7
+	VFMADD231PS      Z19, Z21, Z9
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z11
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z15
+	VPMOVSXBD        16(R9), Z21
+	VCVTDQ2PS        Z21, Z21
+	VFMADD231PS      Z17, Z21, Z2
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z4
+	VFMADD231PS      Z18, Z21, Z6
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z8
+	VFMADD231PS      Z19, Z21, Z10
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z12
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(DI*2), Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys402done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset404
+	MOVQ             (R8)(R10*8), R12
 
-offset368:
-	JMP keys366
+offset404:
+	JMP keys402
 
-keys366done:
+keys402done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19379,68 +21945,64 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys369:
+keys405:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead370done
+	JZ    ahead406done
 
-ahead370:
+ahead406:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead370same
+	JNZ        ahead406same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead370row
+	JLT        ahead406row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead370done
+	JMP        ahead406done
 
-ahead370row:
+ahead406row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead370same:
+ahead406same:
 	DECQ R9
-	JNZ  ahead370
+	JNZ  ahead406
 
-ahead370done:
-	LEAQ         (R11)(R12*1), R9
-	VBROADCASTSS (AX), Z9
-	VBROADCASTSS (AX)(CX*1), Z10
-	VBROADCASTSS (AX)(CX*2), Z11
-	VBROADCASTSS (DX)(CX*2), Z12
-	VBROADCASTSS (AX)(CX*4), Z13
-	VBROADCASTSS (DX)(CX*4), Z14
-	VBROADCASTSS (AX)(DI*2), Z15
-	VBROADCASTSS (DX)(DI*2), Z16
-	VPMOVSXBD.Z  (R9), K1, Z17
-	VCVTDQ2PS    Z17, Z17
-	VFMADD231PS  Z9, Z17, Z1
-	VFMADD231PS  Z10, Z17, Z2
-	VFMADD231PS  Z11, Z17, Z3
-	VFMADD231PS  Z12, Z17, Z4
-	VFMADD231PS  Z13, Z17, Z5
-	VFMADD231PS  Z14, Z17, Z6
-	VFMADD231PS  Z15, Z17, Z7
-	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R10
-	CMPQ         R10, keys+56(FP)
-	JGE          keys369done
-	ADDQ         R13, R12
-	CMPQ         R12, (R8)(R10*8)
-	JEQ          offset371
-	MOVQ         (R8)(R10*8), R12
+ahead406done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VBROADCASTSS     (AX)(DI*2), Z12
+	VPMOVSXBD.Z      (R9), K1, Z13
+	VCVTDQ2PS        Z13, Z13
+	VFMADD231PS      Z9, Z13, Z1
+	VFMADD231PS.BCST (AX)(CX*1), Z13, Z2
+	VFMADD231PS      Z10, Z13, Z3
+	VFMADD231PS.BCST (DX)(CX*2), Z13, Z4
+	VFMADD231PS      Z11, Z13, Z5
+	VFMADD231PS.BCST (DX)(CX*4), Z13, Z6
+	VFMADD231PS      Z12, Z13, Z7
+	VFMADD231PS.BCST (DX)(DI*2), Z13, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys405done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset407
+	MOVQ             (R8)(R10*8), R12
 
-offset371:
-	JMP keys369
+offset407:
+	JMP keys405
 
-keys369done:
+keys405done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19512,32 +22074,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead372done
+	JZ    ahead408done
 
-ahead372:
+ahead408:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead372same
+	JNZ        ahead408same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead372row
+	JLT        ahead408row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead372done
+	JMP        ahead408done
 
-ahead372row:
+ahead408row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead372same:
+ahead408same:
 	DECQ AX
-	JNZ  ahead372
+	JNZ  ahead408
 
-ahead372done:
+ahead408done:
 	VZEROUPPER
 	RET
 
@@ -19603,35 +22165,35 @@ width8:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys373:
+keys409:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead374done
+	JZ    ahead410done
 
-ahead374:
+ahead410:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead374same
+	JNZ        ahead410same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead374row
+	JLT        ahead410row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead374done
+	JMP        ahead410done
 
-ahead374row:
+ahead410row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead374same:
+ahead410same:
 	DECQ DX
-	JNZ  ahead374
+	JNZ  ahead410
 
-ahead374done:
+ahead410done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z11
 	VPBROADCASTQ   (DX), Z12
@@ -19669,16 +22231,16 @@ ahead374done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys373done
+	JGE            keys409done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset375
+	JEQ            offset411
 	MOVQ           (CX)(DI*8), R9
 
-offset375:
-	JMP keys373
+offset411:
+	JMP keys409
 
-keys373done:
+keys409done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19741,35 +22303,35 @@ width4:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys376:
+keys412:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead377done
+	JZ    ahead413done
 
-ahead377:
+ahead413:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead377same
+	JNZ        ahead413same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead377row
+	JLT        ahead413row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead377done
+	JMP        ahead413done
 
-ahead377row:
+ahead413row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead377same:
+ahead413same:
 	DECQ DX
-	JNZ  ahead377
+	JNZ  ahead413
 
-ahead377done:
+ahead413done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z7
 	VPBROADCASTQ   (DX), Z8
@@ -19791,16 +22353,16 @@ ahead377done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys376done
+	JGE            keys412done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset378
+	JEQ            offset414
 	MOVQ           (CX)(DI*8), R9
 
-offset378:
-	JMP keys376
+offset414:
+	JMP keys412
 
-keys376done:
+keys412done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19858,35 +22420,35 @@ rest:
 	MOVQ    (DX)(R10*8), R10
 	SUBQ    R9, R10
 
-keys379:
+keys415:
 	MOVQ  24(SP), DX
 	TESTQ DX, DX
-	JZ    ahead380done
+	JZ    ahead416done
 
-ahead380:
+ahead416:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead380same
+	JNZ        ahead416same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead380row
+	JLT        ahead416row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead380done
+	JMP        ahead416done
 
-ahead380row:
+ahead416row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead380same:
+ahead416same:
 	DECQ DX
-	JNZ  ahead380
+	JNZ  ahead416
 
-ahead380done:
+ahead416done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z4
 	VMOVDQU8.Z     (DX), K2, X5
@@ -19897,16 +22459,16 @@ ahead380done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys379done
+	JGE            keys415done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset381
+	JEQ            offset417
 	MOVQ           (CX)(DI*8), R9
 
-offset381:
-	JMP keys379
+offset417:
+	JMP keys415
 
-keys379done:
+keys415done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -19929,32 +22491,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead382done
+	JZ    ahead418done
 
-ahead382:
+ahead418:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead382same
+	JNZ        ahead418same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead382row
+	JLT        ahead418row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead382done
+	JMP        ahead418done
 
-ahead382row:
+ahead418row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead382same:
+ahead418same:
 	DECQ AX
-	JNZ  ahead382
+	JNZ  ahead418
 
-ahead382done:
+ahead418done:
 	VZEROUPPER
 	RET
 
@@ -20064,91 +22626,90 @@ width8:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys383:
+keys419:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead384done
+	JZ    ahead420done
 
-ahead384:
+ahead420:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead384same
+	JNZ        ahead420same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead384row
+	JLT        ahead420row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead384done
+	JMP        ahead420done
 
-ahead384row:
+ahead420row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead384same:
+ahead420same:
 	DECQ DI
-	JNZ  ahead384
+	JNZ  ahead420
 
-ahead384done:
-	LEAQ           (R9)(R10*1), DI
-	VBROADCASTSS   (AX), Z19
-	VBROADCASTSS   (AX)(CX*1), Z20
-	VPBROADCASTQ   (DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z3
-	VFMADD231PS    Z20, Z21, Z11
-	VPBROADCASTQ   8(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z4
-	VFMADD231PS    Z20, Z21, Z12
-	VPBROADCASTQ   16(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z5
-	VFMADD231PS    Z20, Z21, Z13
-	VPBROADCASTQ   24(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z6
-	VFMADD231PS    Z20, Z21, Z14
-	VPBROADCASTQ   32(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z7
-	VFMADD231PS    Z20, Z21, Z15
-	VPBROADCASTQ   40(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z8
-	VFMADD231PS    Z20, Z21, Z16
-	VPBROADCASTQ   48(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z9
-	VFMADD231PS    Z20, Z21, Z17
-	VPBROADCASTQ   56(DI), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z19, Z21, Z10
-	VFMADD231PS    Z20, Z21, Z18
-	ADDQ           $+4, AX
-	INCQ           R8
-	CMPQ           R8, keys+56(FP)
-	JGE            keys383done
-	ADDQ           R11, R10
-	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset385
-	MOVQ           (DX)(R8*8), R10
+ahead420done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z19
+	VPBROADCASTQ     (DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z11
+	VPBROADCASTQ     8(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z12
+	VPBROADCASTQ     16(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z13
+	VPBROADCASTQ     24(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z14
+	VPBROADCASTQ     32(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z15
+	VPBROADCASTQ     40(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z16
+	VPBROADCASTQ     48(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z9
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z17
+	VPBROADCASTQ     56(DI), Z20
+	VPMULTISHIFTQB   Z20, Z0, Z20
+	VPERMPS          Z1, Z20, Z20
+	VFMADD231PS      Z19, Z20, Z10
+	VFMADD231PS.BCST (AX)(CX*1), Z20, Z18
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys419done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset421
+	MOVQ             (DX)(R8*8), R10
 
-offset385:
-	JMP keys383
+offset421:
+	JMP keys419
 
-keys383done:
+keys419done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -20242,71 +22803,70 @@ width4:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys386:
+keys422:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead387done
+	JZ    ahead423done
 
-ahead387:
+ahead423:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead387same
+	JNZ        ahead423same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead387row
+	JLT        ahead423row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead387done
+	JMP        ahead423done
 
-ahead387row:
+ahead423row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead387same:
+ahead423same:
 	DECQ DI
-	JNZ  ahead387
+	JNZ  ahead423
 
-ahead387done:
-	LEAQ           (R9)(R10*1), DI
-	VBROADCASTSS   (AX), Z11
-	VBROADCASTSS   (AX)(CX*1), Z12
-	VPBROADCASTQ   (DI), Z13
-	VPMULTISHIFTQB Z13, Z0, Z13
-	VPERMPS        Z1, Z13, Z13
-	VFMADD231PS    Z11, Z13, Z3
-	VFMADD231PS    Z12, Z13, Z7
-	VPBROADCASTQ   8(DI), Z13
-	VPMULTISHIFTQB Z13, Z0, Z13
-	VPERMPS        Z1, Z13, Z13
-	VFMADD231PS    Z11, Z13, Z4
-	VFMADD231PS    Z12, Z13, Z8
-	VPBROADCASTQ   16(DI), Z13
-	VPMULTISHIFTQB Z13, Z0, Z13
-	VPERMPS        Z1, Z13, Z13
-	VFMADD231PS    Z11, Z13, Z5
-	VFMADD231PS    Z12, Z13, Z9
-	VPBROADCASTQ   24(DI), Z13
-	VPMULTISHIFTQB Z13, Z0, Z13
-	VPERMPS        Z1, Z13, Z13
-	VFMADD231PS    Z11, Z13, Z6
-	VFMADD231PS    Z12, Z13, Z10
-	ADDQ           $+4, AX
-	INCQ           R8
-	CMPQ           R8, keys+56(FP)
-	JGE            keys386done
-	ADDQ           R11, R10
-	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset388
-	MOVQ           (DX)(R8*8), R10
+ahead423done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z11
+	VPBROADCASTQ     (DI), Z12
+	VPMULTISHIFTQB   Z12, Z0, Z12
+	VPERMPS          Z1, Z12, Z12
+	VFMADD231PS      Z11, Z12, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z7
+	VPBROADCASTQ     8(DI), Z12
+	VPMULTISHIFTQB   Z12, Z0, Z12
+	VPERMPS          Z1, Z12, Z12
+	VFMADD231PS      Z11, Z12, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z8
+	VPBROADCASTQ     16(DI), Z12
+	VPMULTISHIFTQB   Z12, Z0, Z12
+	VPERMPS          Z1, Z12, Z12
+	VFMADD231PS      Z11, Z12, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z9
+	VPBROADCASTQ     24(DI), Z12
+	VPMULTISHIFTQB   Z12, Z0, Z12
+	VPERMPS          Z1, Z12, Z12
+	VFMADD231PS      Z11, Z12, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z10
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys422done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset424
+	MOVQ             (DX)(R8*8), R10
 
-offset388:
-	JMP keys386
+offset424:
+	JMP keys422
 
-keys386done:
+keys422done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -20380,57 +22940,56 @@ rest:
 	MOVQ    (DI)(R11*8), R11
 	SUBQ    R10, R11
 
-keys389:
+keys425:
 	MOVQ  24(SP), DI
 	TESTQ DI, DI
-	JZ    ahead390done
+	JZ    ahead426done
 
-ahead390:
+ahead426:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead390same
+	JNZ        ahead426same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead390row
+	JLT        ahead426row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead390done
+	JMP        ahead426done
 
-ahead390row:
+ahead426row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead390same:
+ahead426same:
 	DECQ DI
-	JNZ  ahead390
+	JNZ  ahead426
 
-ahead390done:
-	LEAQ           (R9)(R10*1), DI
-	VBROADCASTSS   (AX), Z5
-	VBROADCASTSS   (AX)(CX*1), Z6
-	VMOVDQU8.Z     (DI), K2, X7
-	VPBROADCASTQ   X7, Z7
-	VPMULTISHIFTQB Z7, Z0, Z7
-	VPERMPS.Z      Z1, Z7, K1, Z7
-	VFMADD231PS    Z5, Z7, Z3
-	VFMADD231PS    Z6, Z7, Z4
-	ADDQ           $+4, AX
-	INCQ           R8
-	CMPQ           R8, keys+56(FP)
-	JGE            keys389done
-	ADDQ           R11, R10
-	CMPQ           R10, (DX)(R8*8)
-	JEQ            offset391
-	MOVQ           (DX)(R8*8), R10
+ahead426done:
+	LEAQ             (R9)(R10*1), DI
+	VBROADCASTSS     (AX), Z5
+	VMOVDQU8.Z       (DI), K2, X6
+	VPBROADCASTQ     X6, Z6
+	VPMULTISHIFTQB   Z6, Z0, Z6
+	VPERMPS.Z        Z1, Z6, K1, Z6
+	VFMADD231PS      Z5, Z6, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z6, Z4
+	ADDQ             $+4, AX
+	INCQ             R8
+	CMPQ             R8, keys+56(FP)
+	JGE              keys425done
+	ADDQ             R11, R10
+	CMPQ             R10, (DX)(R8*8)
+	JEQ              offset427
+	MOVQ             (DX)(R8*8), R10
 
-offset391:
-	JMP keys389
+offset427:
+	JMP keys425
 
-keys389done:
+keys425done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -20460,32 +23019,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead392done
+	JZ    ahead428done
 
-ahead392:
+ahead428:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead392same
+	JNZ        ahead428same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead392row
+	JLT        ahead428row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead392done
+	JMP        ahead428done
 
-ahead392row:
+ahead428row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead392same:
+ahead428same:
 	DECQ AX
-	JNZ  ahead392
+	JNZ  ahead428
 
-ahead392done:
+ahead428done:
 	VZEROUPPER
 	RET
 
@@ -20503,7 +23062,7 @@ TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
+	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -20524,6 +23083,237 @@ TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width8:
+	CMPQ    8(SP), $+128
+	JLT     width8done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z2, Z15
+	VMOVAPS Z2, Z16
+	VMOVAPS Z2, Z17
+	VMOVAPS Z2, Z18
+	VMOVAPS Z2, Z19
+	VMOVAPS Z2, Z20
+	VMOVAPS Z2, Z21
+	VMOVAPS Z2, Z22
+	VMOVAPS Z2, Z23
+	VMOVAPS Z2, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z2, Z26
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys429:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead430done
+
+ahead430:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead430same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead430row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead430done
+
+ahead430row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead430same:
+	DECQ R8
+	JNZ  ahead430
+
+ahead430done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z27
+	VBROADCASTSS     (AX)(CX*2), Z28
+	VPBROADCASTQ     (R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z11
+	VFMADD231PS      Z28, Z29, Z19
+	VPBROADCASTQ     8(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z12
+	VFMADD231PS      Z28, Z29, Z20
+	VPBROADCASTQ     16(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z13
+	VFMADD231PS      Z28, Z29, Z21
+	VPBROADCASTQ     24(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z14
+	VFMADD231PS      Z28, Z29, Z22
+	VPBROADCASTQ     32(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z7
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z15
+	VFMADD231PS      Z28, Z29, Z23
+	VPBROADCASTQ     40(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z8
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z16
+	VFMADD231PS      Z28, Z29, Z24
+	VPBROADCASTQ     48(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z9
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z17
+	VFMADD231PS      Z28, Z29, Z25
+	VPBROADCASTQ     56(R8), Z29
+	VPMULTISHIFTQB   Z29, Z0, Z29
+	VPERMPS          Z1, Z29, Z29
+	VFMADD231PS      Z27, Z29, Z10
+	VFMADD231PS.BCST (AX)(CX*1), Z29, Z18
+	VFMADD231PS      Z28, Z29, Z26
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys429done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset431
+	MOVQ             (DI)(R9*8), R11
+
+offset431:
+	JMP keys429
+
+keys429done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X27
+	VPBROADCASTD X27, Z27
+	VBROADCASTSS (DX), Z28
+	VCMPPS       $0x04, Z27, Z28, K1
+	VMOVUPS.Z    (AX), K1, Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z4
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z5
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z6
+	VMOVUPS      Z6, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z7
+	VMOVUPS      Z7, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z8
+	VMOVUPS      Z8, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z9
+	VMOVUPS      Z9, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z10
+	VMOVUPS      Z10, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z15
+	VMOVUPS      Z15, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z16
+	VMOVUPS      Z16, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z17
+	VMOVUPS      Z17, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z18
+	VMOVUPS      Z18, 448(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z19
+	VMOVUPS      Z19, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z20
+	VMOVUPS      Z20, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z21
+	VMOVUPS      Z21, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z22
+	VMOVUPS      Z22, 192(AX)
+	VMOVUPS.Z    256(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z23
+	VMOVUPS      Z23, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z24
+	VMOVUPS      Z24, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z25
+	VMOVUPS      Z25, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z26
+	VMOVUPS      Z26, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+64, (SP)
+	SUBQ         $+128, 8(SP)
+	JMP          width8
+
+width8done:
 width4:
 	CMPQ    8(SP), $+64
 	JLT     width4done
@@ -20556,77 +23346,76 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys393:
+keys432:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead394done
+	JZ    ahead433done
 
-ahead394:
+ahead433:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead394same
+	JNZ        ahead433same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead394row
+	JLT        ahead433row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead394done
+	JMP        ahead433done
 
-ahead394row:
+ahead433row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead394same:
+ahead433same:
 	DECQ R8
-	JNZ  ahead394
+	JNZ  ahead433
 
-ahead394done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z15
-	VBROADCASTSS   (AX)(CX*1), Z16
-	VBROADCASTSS   (AX)(CX*2), Z17
-	VPBROADCASTQ   (R8), Z18
-	VPMULTISHIFTQB Z18, Z0, Z18
-	VPERMPS        Z1, Z18, Z18
-	VFMADD231PS    Z15, Z18, Z3
-	VFMADD231PS    Z16, Z18, Z7
-	VFMADD231PS    Z17, Z18, Z11
-	VPBROADCASTQ   8(R8), Z18
-	VPMULTISHIFTQB Z18, Z0, Z18
-	VPERMPS        Z1, Z18, Z18
-	VFMADD231PS    Z15, Z18, Z4
-	VFMADD231PS    Z16, Z18, Z8
-	VFMADD231PS    Z17, Z18, Z12
-	VPBROADCASTQ   16(R8), Z18
-	VPMULTISHIFTQB Z18, Z0, Z18
-	VPERMPS        Z1, Z18, Z18
-	VFMADD231PS    Z15, Z18, Z5
-	VFMADD231PS    Z16, Z18, Z9
-	VFMADD231PS    Z17, Z18, Z13
-	VPBROADCASTQ   24(R8), Z18
-	VPMULTISHIFTQB Z18, Z0, Z18
-	VPERMPS        Z1, Z18, Z18
-	VFMADD231PS    Z15, Z18, Z6
-	VFMADD231PS    Z16, Z18, Z10
-	VFMADD231PS    Z17, Z18, Z14
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys393done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset395
-	MOVQ           (DI)(R9*8), R11
+ahead433done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VPBROADCASTQ     (R8), Z17
+	VPMULTISHIFTQB   Z17, Z0, Z17
+	VPERMPS          Z1, Z17, Z17
+	VFMADD231PS      Z15, Z17, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z7
+	VFMADD231PS      Z16, Z17, Z11
+	VPBROADCASTQ     8(R8), Z17
+	VPMULTISHIFTQB   Z17, Z0, Z17
+	VPERMPS          Z1, Z17, Z17
+	VFMADD231PS      Z15, Z17, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z8
+	VFMADD231PS      Z16, Z17, Z12
+	VPBROADCASTQ     16(R8), Z17
+	VPMULTISHIFTQB   Z17, Z0, Z17
+	VPERMPS          Z1, Z17, Z17
+	VFMADD231PS      Z15, Z17, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z9
+	VFMADD231PS      Z16, Z17, Z13
+	VPBROADCASTQ     24(R8), Z17
+	VPMULTISHIFTQB   Z17, Z0, Z17
+	VPERMPS          Z1, Z17, Z17
+	VFMADD231PS      Z15, Z17, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z17, Z10
+	VFMADD231PS      Z16, Z17, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys432done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset434
+	MOVQ             (DI)(R9*8), R11
 
-offset395:
-	JMP keys393
+offset434:
+	JMP keys432
 
-keys393done:
+keys432done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -20717,60 +23506,59 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys396:
+keys435:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead397done
+	JZ    ahead436done
 
-ahead397:
+ahead436:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead397same
+	JNZ        ahead436same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead397row
+	JLT        ahead436row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead397done
+	JMP        ahead436done
 
-ahead397row:
+ahead436row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead397same:
+ahead436same:
 	DECQ R8
-	JNZ  ahead397
+	JNZ  ahead436
 
-ahead397done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z6
-	VBROADCASTSS   (AX)(CX*1), Z7
-	VBROADCASTSS   (AX)(CX*2), Z8
-	VMOVDQU8.Z     (R8), K2, X9
-	VPBROADCASTQ   X9, Z9
-	VPMULTISHIFTQB Z9, Z0, Z9
-	VPERMPS.Z      Z1, Z9, K1, Z9
-	VFMADD231PS    Z6, Z9, Z3
-	VFMADD231PS    Z7, Z9, Z4
-	VFMADD231PS    Z8, Z9, Z5
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys396done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset398
-	MOVQ           (DI)(R9*8), R11
+ahead436done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z6
+	VBROADCASTSS     (AX)(CX*2), Z7
+	VMOVDQU8.Z       (R8), K2, X8
+	VPBROADCASTQ     X8, Z8
+	VPMULTISHIFTQB   Z8, Z0, Z8
+	VPERMPS.Z        Z1, Z8, K1, Z8
+	VFMADD231PS      Z6, Z8, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z8, Z4
+	VFMADD231PS      Z7, Z8, Z5
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys435done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset437
+	MOVQ             (DI)(R9*8), R11
 
-offset398:
-	JMP keys396
+offset437:
+	JMP keys435
 
-keys396done:
+keys435done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -20807,32 +23595,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead399done
+	JZ    ahead438done
 
-ahead399:
+ahead438:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead399same
+	JNZ        ahead438same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead399row
+	JLT        ahead438row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead399done
+	JMP        ahead438done
 
-ahead399row:
+ahead438row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead399same:
+ahead438same:
 	DECQ AX
-	JNZ  ahead399
+	JNZ  ahead438
 
-ahead399done:
+ahead438done:
 	VZEROUPPER
 	RET
 
@@ -20907,82 +23695,80 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys400:
+keys439:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead401done
+	JZ    ahead440done
 
-ahead401:
+ahead440:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead401same
+	JNZ        ahead440same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead401row
+	JLT        ahead440row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead401done
+	JMP        ahead440done
 
-ahead401row:
+ahead440row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead401same:
+ahead440same:
 	DECQ R8
-	JNZ  ahead401
+	JNZ  ahead440
 
-ahead401done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z19
-	VBROADCASTSS   (AX)(CX*1), Z20
-	VBROADCASTSS   (AX)(CX*2), Z21
-	VBROADCASTSS   (DX)(CX*2), Z22
-	VPBROADCASTQ   (R8), Z23
-	VPMULTISHIFTQB Z23, Z0, Z23
-	VPERMPS        Z1, Z23, Z23
-	VFMADD231PS    Z19, Z23, Z3
-	VFMADD231PS    Z20, Z23, Z7
-	VFMADD231PS    Z21, Z23, Z11
-	VFMADD231PS    Z22, Z23, Z15
-	VPBROADCASTQ   8(R8), Z23
-	VPMULTISHIFTQB Z23, Z0, Z23
-	VPERMPS        Z1, Z23, Z23
-	VFMADD231PS    Z19, Z23, Z4
-	VFMADD231PS    Z20, Z23, Z8
-	VFMADD231PS    Z21, Z23, Z12
-	VFMADD231PS    Z22, Z23, Z16
-	VPBROADCASTQ   16(R8), Z23
-	VPMULTISHIFTQB Z23, Z0, Z23
-	VPERMPS        Z1, Z23, Z23
-	VFMADD231PS    Z19, Z23, Z5
-	VFMADD231PS    Z20, Z23, Z9
-	VFMADD231PS    Z21, Z23, Z13
-	VFMADD231PS    Z22, Z23, Z17
-	VPBROADCASTQ   24(R8), Z23
-	VPMULTISHIFTQB Z23, Z0, Z23
-	VPERMPS        Z1, Z23, Z23
-	VFMADD231PS    Z19, Z23, Z6
-	VFMADD231PS    Z20, Z23, Z10
-	VFMADD231PS    Z21, Z23, Z14
-	VFMADD231PS    Z22, Z23, Z18
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys400done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset402
-	MOVQ           (DI)(R9*8), R11
+ahead440done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z19
+	VBROADCASTSS     (AX)(CX*2), Z20
+	VPBROADCASTQ     (R8), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z19, Z21, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z7
+	VFMADD231PS      Z20, Z21, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z15
+	VPBROADCASTQ     8(R8), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z19, Z21, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z8
+	VFMADD231PS      Z20, Z21, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z16
+	VPBROADCASTQ     16(R8), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z19, Z21, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z9
+	VFMADD231PS      Z20, Z21, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z17
+	VPBROADCASTQ     24(R8), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z19, Z21, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z10
+	VFMADD231PS      Z20, Z21, Z14
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z18
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys439done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset441
+	MOVQ             (DI)(R9*8), R11
 
-offset402:
-	JMP keys400
+offset441:
+	JMP keys439
 
-keys400done:
+keys439done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21089,62 +23875,60 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys403:
+keys442:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead404done
+	JZ    ahead443done
 
-ahead404:
+ahead443:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead404same
+	JNZ        ahead443same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead404row
+	JLT        ahead443row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead404done
+	JMP        ahead443done
 
-ahead404row:
+ahead443row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead404same:
+ahead443same:
 	DECQ R8
-	JNZ  ahead404
+	JNZ  ahead443
 
-ahead404done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z7
-	VBROADCASTSS   (AX)(CX*1), Z8
-	VBROADCASTSS   (AX)(CX*2), Z9
-	VBROADCASTSS   (DX)(CX*2), Z10
-	VMOVDQU8.Z     (R8), K2, X11
-	VPBROADCASTQ   X11, Z11
-	VPMULTISHIFTQB Z11, Z0, Z11
-	VPERMPS.Z      Z1, Z11, K1, Z11
-	VFMADD231PS    Z7, Z11, Z3
-	VFMADD231PS    Z8, Z11, Z4
-	VFMADD231PS    Z9, Z11, Z5
-	VFMADD231PS    Z10, Z11, Z6
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys403done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset405
-	MOVQ           (DI)(R9*8), R11
+ahead443done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z7
+	VBROADCASTSS     (AX)(CX*2), Z8
+	VMOVDQU8.Z       (R8), K2, X9
+	VPBROADCASTQ     X9, Z9
+	VPMULTISHIFTQB   Z9, Z0, Z9
+	VPERMPS.Z        Z1, Z9, K1, Z9
+	VFMADD231PS      Z7, Z9, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z9, Z4
+	VFMADD231PS      Z8, Z9, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z9, Z6
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys442done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset444
+	MOVQ             (DI)(R9*8), R11
 
-offset405:
-	JMP keys403
+offset444:
+	JMP keys442
 
-keys403done:
+keys442done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21188,32 +23972,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead406done
+	JZ    ahead445done
 
-ahead406:
+ahead445:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead406same
+	JNZ        ahead445same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead406row
+	JLT        ahead445row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead406done
+	JMP        ahead445done
 
-ahead406row:
+ahead445row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead406same:
+ahead445same:
 	DECQ AX
-	JNZ  ahead406
+	JNZ  ahead445
 
-ahead406done:
+ahead445done:
 	VZEROUPPER
 	RET
 
@@ -21293,87 +24077,85 @@ width4:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys407:
+keys446:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead408done
+	JZ    ahead447done
 
-ahead408:
+ahead447:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead408same
+	JNZ        ahead447same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead408row
+	JLT        ahead447row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead408done
+	JMP        ahead447done
 
-ahead408row:
+ahead447row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead408same:
+ahead447same:
 	DECQ R8
-	JNZ  ahead408
+	JNZ  ahead447
 
-ahead408done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z23
-	VBROADCASTSS   (AX)(CX*1), Z24
-	VBROADCASTSS   (AX)(CX*2), Z25
-	VBROADCASTSS   (DX)(CX*2), Z26
-	VBROADCASTSS   (AX)(CX*4), Z27
-	VPBROADCASTQ   (R8), Z28
-	VPMULTISHIFTQB Z28, Z0, Z28
-	VPERMPS        Z1, Z28, Z28
-	VFMADD231PS    Z23, Z28, Z3
-	VFMADD231PS    Z24, Z28, Z7
-	VFMADD231PS    Z25, Z28, Z11
-	VFMADD231PS    Z26, Z28, Z15
-	VFMADD231PS    Z27, Z28, Z19
-	VPBROADCASTQ   8(R8), Z28
-	VPMULTISHIFTQB Z28, Z0, Z28
-	VPERMPS        Z1, Z28, Z28
-	VFMADD231PS    Z23, Z28, Z4
-	VFMADD231PS    Z24, Z28, Z8
-	VFMADD231PS    Z25, Z28, Z12
-	VFMADD231PS    Z26, Z28, Z16
-	VFMADD231PS    Z27, Z28, Z20
-	VPBROADCASTQ   16(R8), Z28
-	VPMULTISHIFTQB Z28, Z0, Z28
-	VPERMPS        Z1, Z28, Z28
-	VFMADD231PS    Z23, Z28, Z5
-	VFMADD231PS    Z24, Z28, Z9
-	VFMADD231PS    Z25, Z28, Z13
-	VFMADD231PS    Z26, Z28, Z17
-	VFMADD231PS    Z27, Z28, Z21
-	VPBROADCASTQ   24(R8), Z28
-	VPMULTISHIFTQB Z28, Z0, Z28
-	VPERMPS        Z1, Z28, Z28
-	VFMADD231PS    Z23, Z28, Z6
-	VFMADD231PS    Z24, Z28, Z10
-	VFMADD231PS    Z25, Z28, Z14
-	VFMADD231PS    Z26, Z28, Z18
-	VFMADD231PS    Z27, Z28, Z22
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys407done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset409
-	MOVQ           (DI)(R9*8), R11
+ahead447done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z23
+	VBROADCASTSS     (AX)(CX*2), Z24
+	VBROADCASTSS     (AX)(CX*4), Z25
+	VPBROADCASTQ     (R8), Z26
+	VPMULTISHIFTQB   Z26, Z0, Z26
+	VPERMPS          Z1, Z26, Z26
+	VFMADD231PS      Z23, Z26, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z26, Z7
+	VFMADD231PS      Z24, Z26, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z26, Z15
+	VFMADD231PS      Z25, Z26, Z19
+	VPBROADCASTQ     8(R8), Z26
+	VPMULTISHIFTQB   Z26, Z0, Z26
+	VPERMPS          Z1, Z26, Z26
+	VFMADD231PS      Z23, Z26, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z26, Z8
+	VFMADD231PS      Z24, Z26, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z26, Z16
+	VFMADD231PS      Z25, Z26, Z20
+	VPBROADCASTQ     16(R8), Z26
+	VPMULTISHIFTQB   Z26, Z0, Z26
+	VPERMPS          Z1, Z26, Z26
+	VFMADD231PS      Z23, Z26, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z26, Z9
+	VFMADD231PS      Z24, Z26, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z26, Z17
+	VFMADD231PS      Z25, Z26, Z21
+	VPBROADCASTQ     24(R8), Z26
+	VPMULTISHIFTQB   Z26, Z0, Z26
+	VPERMPS          Z1, Z26, Z26
+	VFMADD231PS      Z23, Z26, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z26, Z10
+	VFMADD231PS      Z24, Z26, Z14
+	VFMADD231PS.BCST (DX)(CX*2), Z26, Z18
+	VFMADD231PS      Z25, Z26, Z22
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys446done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset448
+	MOVQ             (DI)(R9*8), R11
 
-offset409:
-	JMP keys407
+offset448:
+	JMP keys446
 
-keys407done:
+keys446done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21497,64 +24279,62 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys410:
+keys449:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead411done
+	JZ    ahead450done
 
-ahead411:
+ahead450:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead411same
+	JNZ        ahead450same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead411row
+	JLT        ahead450row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead411done
+	JMP        ahead450done
 
-ahead411row:
+ahead450row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead411same:
+ahead450same:
 	DECQ R8
-	JNZ  ahead411
+	JNZ  ahead450
 
-ahead411done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z8
-	VBROADCASTSS   (AX)(CX*1), Z9
-	VBROADCASTSS   (AX)(CX*2), Z10
-	VBROADCASTSS   (DX)(CX*2), Z11
-	VBROADCASTSS   (AX)(CX*4), Z12
-	VMOVDQU8.Z     (R8), K2, X13
-	VPBROADCASTQ   X13, Z13
-	VPMULTISHIFTQB Z13, Z0, Z13
-	VPERMPS.Z      Z1, Z13, K1, Z13
-	VFMADD231PS    Z8, Z13, Z3
-	VFMADD231PS    Z9, Z13, Z4
-	VFMADD231PS    Z10, Z13, Z5
-	VFMADD231PS    Z11, Z13, Z6
-	VFMADD231PS    Z12, Z13, Z7
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys410done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset412
-	MOVQ           (DI)(R9*8), R11
+ahead450done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z8
+	VBROADCASTSS     (AX)(CX*2), Z9
+	VBROADCASTSS     (AX)(CX*4), Z10
+	VMOVDQU8.Z       (R8), K2, X11
+	VPBROADCASTQ     X11, Z11
+	VPMULTISHIFTQB   Z11, Z0, Z11
+	VPERMPS.Z        Z1, Z11, K1, Z11
+	VFMADD231PS      Z8, Z11, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z11, Z4
+	VFMADD231PS      Z9, Z11, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z11, Z6
+	VFMADD231PS      Z10, Z11, Z7
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys449done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset451
+	MOVQ             (DI)(R9*8), R11
 
-offset412:
-	JMP keys410
+offset451:
+	JMP keys449
 
-keys410done:
+keys449done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21605,32 +24385,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead413done
+	JZ    ahead452done
 
-ahead413:
+ahead452:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead413same
+	JNZ        ahead452same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead413row
+	JLT        ahead452row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead413done
+	JMP        ahead452done
 
-ahead413row:
+ahead452row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead413same:
+ahead452same:
 	DECQ AX
-	JNZ  ahead413
+	JNZ  ahead452
 
-ahead413done:
+ahead452done:
 	VZEROUPPER
 	RET
 
@@ -21648,7 +24428,7 @@ TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
+	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
@@ -21669,6 +24449,236 @@ TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $32-96
 	MOVQ         AX, 24(SP)
 
 nothingAhead:
+width4:
+	CMPQ    8(SP), $+64
+	JLT     width4done
+	VMOVAPS Z2, Z3
+	VMOVAPS Z2, Z4
+	VMOVAPS Z2, Z5
+	VMOVAPS Z2, Z6
+	VMOVAPS Z2, Z7
+	VMOVAPS Z2, Z8
+	VMOVAPS Z2, Z9
+	VMOVAPS Z2, Z10
+	VMOVAPS Z2, Z11
+	VMOVAPS Z2, Z12
+	VMOVAPS Z2, Z13
+	VMOVAPS Z2, Z14
+	VMOVAPS Z2, Z15
+	VMOVAPS Z2, Z16
+	VMOVAPS Z2, Z17
+	VMOVAPS Z2, Z18
+	VMOVAPS Z2, Z19
+	VMOVAPS Z2, Z20
+	VMOVAPS Z2, Z21
+	VMOVAPS Z2, Z22
+	VMOVAPS Z2, Z23
+	VMOVAPS Z2, Z24
+	VMOVAPS Z2, Z25
+	VMOVAPS Z2, Z26
+	MOVQ    p+16(FP), AX
+	MOVQ    stride+24(FP), CX
+	MOVQ    CX, CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(CX*1), DX
+	LEAQ    (CX)(CX*2), DI
+	MOVQ    off+48(FP), DI
+	MOVQ    v+40(FP), R10
+	ADDQ    (SP), R10
+	XORQ    R9, R9
+	MOVQ    off+48(FP), R8
+	MOVQ    (R8), R11
+	XORL    R12, R12
+	CMPQ    keys+56(FP), $+1
+	SETGT   R12
+	MOVQ    (R8)(R12*8), R12
+	SUBQ    R11, R12
+
+keys453:
+	MOVQ  24(SP), R8
+	TESTQ R8, R8
+	JZ    ahead454done
+
+ahead454:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead454same
+	MOVQ       16(SP), SI
+	INCQ       SI
+	MOVQ       SI, 16(SP)
+	CMPQ       SI, aheadKeys+80(FP)
+	JLT        ahead454row
+	MOVQ       $+0, 24(SP)
+	JMP        ahead454done
+
+ahead454row:
+	MOVQ aheadOff+72(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+64(FP), BX
+	MOVQ aheadLines+88(FP), SI
+
+ahead454same:
+	DECQ R8
+	JNZ  ahead454
+
+ahead454done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z27
+	VBROADCASTSS     (AX)(CX*2), Z28
+	VBROADCASTSS     (AX)(CX*4), Z29
+	VPBROADCASTQ     (R8), Z30
+	VPMULTISHIFTQB   Z30, Z0, Z30
+	VPERMPS          Z1, Z30, Z30
+	VFMADD231PS      Z27, Z30, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z30, Z7
+	VFMADD231PS      Z28, Z30, Z11
+	VFMADD231PS.BCST (DX)(CX*2), Z30, Z15
+	VFMADD231PS      Z29, Z30, Z19
+	VFMADD231PS.BCST (DX)(CX*4), Z30, Z23
+	VPBROADCASTQ     8(R8), Z30
+	VPMULTISHIFTQB   Z30, Z0, Z30
+	VPERMPS          Z1, Z30, Z30
+	VFMADD231PS      Z27, Z30, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z30, Z8
+	VFMADD231PS      Z28, Z30, Z12
+	VFMADD231PS.BCST (DX)(CX*2), Z30, Z16
+	VFMADD231PS      Z29, Z30, Z20
+	VFMADD231PS.BCST (DX)(CX*4), Z30, Z24
+	VPBROADCASTQ     16(R8), Z30
+	VPMULTISHIFTQB   Z30, Z0, Z30
+	VPERMPS          Z1, Z30, Z30
+	VFMADD231PS      Z27, Z30, Z5
+	VFMADD231PS.BCST (AX)(CX*1), Z30, Z9
+	VFMADD231PS      Z28, Z30, Z13
+	VFMADD231PS.BCST (DX)(CX*2), Z30, Z17
+	VFMADD231PS      Z29, Z30, Z21
+	VFMADD231PS.BCST (DX)(CX*4), Z30, Z25
+	VPBROADCASTQ     24(R8), Z30
+	VPMULTISHIFTQB   Z30, Z0, Z30
+	VPERMPS          Z1, Z30, Z30
+	VFMADD231PS      Z27, Z30, Z6
+	VFMADD231PS.BCST (AX)(CX*1), Z30, Z10
+	VFMADD231PS      Z28, Z30, Z14
+	VFMADD231PS.BCST (DX)(CX*2), Z30, Z18
+	VFMADD231PS      Z29, Z30, Z22
+	VFMADD231PS.BCST (DX)(CX*4), Z30, Z26
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys453done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset455
+	MOVQ             (DI)(R9*8), R11
+
+offset455:
+	JMP keys453
+
+keys453done:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         o+0(FP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X27
+	VPBROADCASTD X27, Z27
+	VBROADCASTSS (DX), Z28
+	VCMPPS       $0x04, Z27, Z28, K1
+	VMOVUPS.Z    (AX), K1, Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VMOVUPS      Z3, (AX)
+	VMOVUPS.Z    64(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z4
+	VMOVUPS      Z4, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z5
+	VMOVUPS      Z5, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z3
+	VFMADD231PS  Z3, Z28, Z6
+	VMOVUPS      Z6, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z7
+	VMOVUPS      Z7, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z8
+	VMOVUPS      Z8, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z9
+	VMOVUPS      Z9, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z10
+	VMOVUPS      Z10, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z11
+	VMOVUPS      Z11, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z13
+	VMOVUPS      Z13, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z14
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z15
+	VMOVUPS      Z15, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z16
+	VMOVUPS      Z16, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z17
+	VMOVUPS      Z17, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z18
+	VMOVUPS      Z18, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 16(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z19
+	VMOVUPS      Z19, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z20
+	VMOVUPS      Z20, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z21
+	VMOVUPS      Z21, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z22
+	VMOVUPS      Z22, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 20(DX), Z3
+	VCMPPS       $0x04, Z27, Z3, K1
+	VMOVUPS.Z    (AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z23
+	VMOVUPS      Z23, (AX)
+	VMOVUPS.Z    64(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z24
+	VMOVUPS      Z24, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z25
+	VMOVUPS      Z25, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z4
+	VFMADD231PS  Z4, Z3, Z26
+	VMOVUPS      Z26, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, (SP)
+	SUBQ         $+64, 8(SP)
+	JMP          width4
+
+width4done:
 width2:
 	CMPQ    8(SP), $+32
 	JLT     width2done
@@ -21702,74 +24712,71 @@ width2:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys414:
+keys456:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead415done
+	JZ    ahead457done
 
-ahead415:
+ahead457:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead415same
+	JNZ        ahead457same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead415row
+	JLT        ahead457row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead415done
+	JMP        ahead457done
 
-ahead415row:
+ahead457row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead415same:
+ahead457same:
 	DECQ R8
-	JNZ  ahead415
+	JNZ  ahead457
 
-ahead415done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z15
-	VBROADCASTSS   (AX)(CX*1), Z16
-	VBROADCASTSS   (AX)(CX*2), Z17
-	VBROADCASTSS   (DX)(CX*2), Z18
-	VBROADCASTSS   (AX)(CX*4), Z19
-	VBROADCASTSS   (DX)(CX*4), Z20
-	VPBROADCASTQ   (R8), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z15, Z21, Z3
-	VFMADD231PS    Z16, Z21, Z5
-	VFMADD231PS    Z17, Z21, Z7
-	VFMADD231PS    Z18, Z21, Z9
-	VFMADD231PS    Z19, Z21, Z11
-	VFMADD231PS    Z20, Z21, Z13
-	VPBROADCASTQ   8(R8), Z21
-	VPMULTISHIFTQB Z21, Z0, Z21
-	VPERMPS        Z1, Z21, Z21
-	VFMADD231PS    Z15, Z21, Z4
-	VFMADD231PS    Z16, Z21, Z6
-	VFMADD231PS    Z17, Z21, Z8
-	VFMADD231PS    Z18, Z21, Z10
-	VFMADD231PS    Z19, Z21, Z12
-	VFMADD231PS    Z20, Z21, Z14
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys414done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset416
-	MOVQ           (DI)(R9*8), R11
+ahead457done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z15
+	VBROADCASTSS     (AX)(CX*2), Z16
+	VBROADCASTSS     (AX)(CX*4), Z17
+	VPBROADCASTQ     (R8), Z18
+	VPMULTISHIFTQB   Z18, Z0, Z18
+	VPERMPS          Z1, Z18, Z18
+	VFMADD231PS      Z15, Z18, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z5
+	VFMADD231PS      Z16, Z18, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z18, Z9
+	VFMADD231PS      Z17, Z18, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z18, Z13
+	VPBROADCASTQ     8(R8), Z18
+	VPMULTISHIFTQB   Z18, Z0, Z18
+	VPERMPS          Z1, Z18, Z18
+	VFMADD231PS      Z15, Z18, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z18, Z6
+	VFMADD231PS      Z16, Z18, Z8
+	VFMADD231PS.BCST (DX)(CX*2), Z18, Z10
+	VFMADD231PS      Z17, Z18, Z12
+	VFMADD231PS.BCST (DX)(CX*4), Z18, Z14
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys456done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset458
+	MOVQ             (DI)(R9*8), R11
 
-offset416:
-	JMP keys414
+offset458:
+	JMP keys456
 
-keys414done:
+keys456done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21873,66 +24880,63 @@ rest:
 	MOVQ    (R8)(R12*8), R12
 	SUBQ    R11, R12
 
-keys417:
+keys459:
 	MOVQ  24(SP), R8
 	TESTQ R8, R8
-	JZ    ahead418done
+	JZ    ahead460done
 
-ahead418:
+ahead460:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead418same
+	JNZ        ahead460same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead418row
+	JLT        ahead460row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead418done
+	JMP        ahead460done
 
-ahead418row:
+ahead460row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead418same:
+ahead460same:
 	DECQ R8
-	JNZ  ahead418
+	JNZ  ahead460
 
-ahead418done:
-	LEAQ           (R10)(R11*1), R8
-	VBROADCASTSS   (AX), Z9
-	VBROADCASTSS   (AX)(CX*1), Z10
-	VBROADCASTSS   (AX)(CX*2), Z11
-	VBROADCASTSS   (DX)(CX*2), Z12
-	VBROADCASTSS   (AX)(CX*4), Z13
-	VBROADCASTSS   (DX)(CX*4), Z14
-	VMOVDQU8.Z     (R8), K2, X15
-	VPBROADCASTQ   X15, Z15
-	VPMULTISHIFTQB Z15, Z0, Z15
-	VPERMPS.Z      Z1, Z15, K1, Z15
-	VFMADD231PS    Z9, Z15, Z3
-	VFMADD231PS    Z10, Z15, Z4
-	VFMADD231PS    Z11, Z15, Z5
-	VFMADD231PS    Z12, Z15, Z6
-	VFMADD231PS    Z13, Z15, Z7
-	VFMADD231PS    Z14, Z15, Z8
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R9
-	CMPQ           R9, keys+56(FP)
-	JGE            keys417done
-	ADDQ           R12, R11
-	CMPQ           R11, (DI)(R9*8)
-	JEQ            offset419
-	MOVQ           (DI)(R9*8), R11
+ahead460done:
+	LEAQ             (R10)(R11*1), R8
+	VBROADCASTSS     (AX), Z9
+	VBROADCASTSS     (AX)(CX*2), Z10
+	VBROADCASTSS     (AX)(CX*4), Z11
+	VMOVDQU8.Z       (R8), K2, X12
+	VPBROADCASTQ     X12, Z12
+	VPMULTISHIFTQB   Z12, Z0, Z12
+	VPERMPS.Z        Z1, Z12, K1, Z12
+	VFMADD231PS      Z9, Z12, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z12, Z4
+	VFMADD231PS      Z10, Z12, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z12, Z6
+	VFMADD231PS      Z11, Z12, Z7
+	VFMADD231PS.BCST (DX)(CX*4), Z12, Z8
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R9
+	CMPQ             R9, keys+56(FP)
+	JGE              keys459done
+	ADDQ             R12, R11
+	CMPQ             R11, (DI)(R9*8)
+	JEQ              offset461
+	MOVQ             (DI)(R9*8), R11
 
-offset419:
-	JMP keys417
+offset461:
+	JMP keys459
 
-keys417done:
+keys459done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -21990,32 +24994,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead420done
+	JZ    ahead462done
 
-ahead420:
+ahead462:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead420same
+	JNZ        ahead462same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead420row
+	JLT        ahead462row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead420done
+	JMP        ahead462done
 
-ahead420row:
+ahead462row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead420same:
+ahead462same:
 	DECQ AX
-	JNZ  ahead420
+	JNZ  ahead462
 
-ahead420done:
+ahead462done:
 	VZEROUPPER
 	RET
 
@@ -22089,77 +25093,74 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys421:
+keys463:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead422done
+	JZ    ahead464done
 
-ahead422:
+ahead464:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead422same
+	JNZ        ahead464same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead422row
+	JLT        ahead464row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead422done
+	JMP        ahead464done
 
-ahead422row:
+ahead464row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead422same:
+ahead464same:
 	DECQ R9
-	JNZ  ahead422
+	JNZ  ahead464
 
-ahead422done:
-	LEAQ           (R11)(R12*1), R9
-	VBROADCASTSS   (AX), Z17
-	VBROADCASTSS   (AX)(CX*1), Z18
-	VBROADCASTSS   (AX)(CX*2), Z19
-	VBROADCASTSS   (DX)(CX*2), Z20
-	VBROADCASTSS   (AX)(CX*4), Z21
-	VBROADCASTSS   (DX)(CX*4), Z22
-	VBROADCASTSS   (AX)(DI*2), Z23
-	VPBROADCASTQ   (R9), Z24
-	VPMULTISHIFTQB Z24, Z0, Z24
-	VPERMPS        Z1, Z24, Z24
-	VFMADD231PS    Z17, Z24, Z3
-	VFMADD231PS    Z18, Z24, Z5
-	VFMADD231PS    Z19, Z24, Z7
-	VFMADD231PS    Z20, Z24, Z9
-	VFMADD231PS    Z21, Z24, Z11
-	VFMADD231PS    Z22, Z24, Z13
-	VFMADD231PS    Z23, Z24, Z15
-	VPBROADCASTQ   8(R9), Z24
-	VPMULTISHIFTQB Z24, Z0, Z24
-	VPERMPS        Z1, Z24, Z24
-	VFMADD231PS    Z17, Z24, Z4
-	VFMADD231PS    Z18, Z24, Z6
-	VFMADD231PS    Z19, Z24, Z8
-	VFMADD231PS    Z20, Z24, Z10
-	VFMADD231PS    Z21, Z24, Z12
-	VFMADD231PS    Z22, Z24, Z14
-	VFMADD231PS    Z23, Z24, Z16
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R10
-	CMPQ           R10, keys+56(FP)
-	JGE            keys421done
-	ADDQ           R13, R12
-	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset423
-	MOVQ           (R8)(R10*8), R12
+ahead464done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z17
+	VBROADCASTSS     (AX)(CX*2), Z18
+	VBROADCASTSS     (AX)(CX*4), Z19
+	VBROADCASTSS     (AX)(DI*2), Z20
+	VPBROADCASTQ     (R9), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z17, Z21, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z5
+	VFMADD231PS      Z18, Z21, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z9
+	VFMADD231PS      Z19, Z21, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z13
+	VFMADD231PS      Z20, Z21, Z15
+	VPBROADCASTQ     8(R9), Z21
+	VPMULTISHIFTQB   Z21, Z0, Z21
+	VPERMPS          Z1, Z21, Z21
+	VFMADD231PS      Z17, Z21, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z21, Z6
+	VFMADD231PS      Z18, Z21, Z8
+	VFMADD231PS.BCST (DX)(CX*2), Z21, Z10
+	VFMADD231PS      Z19, Z21, Z12
+	VFMADD231PS.BCST (DX)(CX*4), Z21, Z14
+	VFMADD231PS      Z20, Z21, Z16
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys463done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset465
+	MOVQ             (R8)(R10*8), R12
 
-offset423:
-	JMP keys421
+offset465:
+	JMP keys463
 
-keys421done:
+keys463done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -22273,68 +25274,65 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys424:
+keys466:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead425done
+	JZ    ahead467done
 
-ahead425:
+ahead467:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead425same
+	JNZ        ahead467same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead425row
+	JLT        ahead467row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead425done
+	JMP        ahead467done
 
-ahead425row:
+ahead467row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead425same:
+ahead467same:
 	DECQ R9
-	JNZ  ahead425
+	JNZ  ahead467
 
-ahead425done:
-	LEAQ           (R11)(R12*1), R9
-	VBROADCASTSS   (AX), Z10
-	VBROADCASTSS   (AX)(CX*1), Z11
-	VBROADCASTSS   (AX)(CX*2), Z12
-	VBROADCASTSS   (DX)(CX*2), Z13
-	VBROADCASTSS   (AX)(CX*4), Z14
-	VBROADCASTSS   (DX)(CX*4), Z15
-	VBROADCASTSS   (AX)(DI*2), Z16
-	VMOVDQU8.Z     (R9), K2, X17
-	VPBROADCASTQ   X17, Z17
-	VPMULTISHIFTQB Z17, Z0, Z17
-	VPERMPS.Z      Z1, Z17, K1, Z17
-	VFMADD231PS    Z10, Z17, Z3
-	VFMADD231PS    Z11, Z17, Z4
-	VFMADD231PS    Z12, Z17, Z5
-	VFMADD231PS    Z13, Z17, Z6
-	VFMADD231PS    Z14, Z17, Z7
-	VFMADD231PS    Z15, Z17, Z8
-	VFMADD231PS    Z16, Z17, Z9
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R10
-	CMPQ           R10, keys+56(FP)
-	JGE            keys424done
-	ADDQ           R13, R12
-	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset426
-	MOVQ           (R8)(R10*8), R12
+ahead467done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z10
+	VBROADCASTSS     (AX)(CX*2), Z11
+	VBROADCASTSS     (AX)(CX*4), Z12
+	VBROADCASTSS     (AX)(DI*2), Z13
+	VMOVDQU8.Z       (R9), K2, X14
+	VPBROADCASTQ     X14, Z14
+	VPMULTISHIFTQB   Z14, Z0, Z14
+	VPERMPS.Z        Z1, Z14, K1, Z14
+	VFMADD231PS      Z10, Z14, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z14, Z4
+	VFMADD231PS      Z11, Z14, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z14, Z6
+	VFMADD231PS      Z12, Z14, Z7
+	VFMADD231PS.BCST (DX)(CX*4), Z14, Z8
+	VFMADD231PS      Z13, Z14, Z9
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys466done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset468
+	MOVQ             (R8)(R10*8), R12
 
-offset426:
-	JMP keys424
+offset468:
+	JMP keys466
 
-keys424done:
+keys466done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -22399,32 +25397,32 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead427done
+	JZ    ahead469done
 
-ahead427:
+ahead469:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead427same
+	JNZ        ahead469same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead427row
+	JLT        ahead469row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead427done
+	JMP        ahead469done
 
-ahead427row:
+ahead469row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead427same:
+ahead469same:
 	DECQ AX
-	JNZ  ahead427
+	JNZ  ahead469
 
-ahead427done:
+ahead469done:
 	VZEROUPPER
 	RET
 
@@ -22500,80 +25498,76 @@ width2:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys428:
+keys470:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead429done
+	JZ    ahead471done
 
-ahead429:
+ahead471:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead429same
+	JNZ        ahead471same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead429row
+	JLT        ahead471row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead429done
+	JMP        ahead471done
 
-ahead429row:
+ahead471row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead429same:
+ahead471same:
 	DECQ R9
-	JNZ  ahead429
+	JNZ  ahead471
 
-ahead429done:
-	LEAQ           (R11)(R12*1), R9
-	VBROADCASTSS   (AX), Z19
-	VBROADCASTSS   (AX)(CX*1), Z20
-	VBROADCASTSS   (AX)(CX*2), Z21
-	VBROADCASTSS   (DX)(CX*2), Z22
-	VBROADCASTSS   (AX)(CX*4), Z23
-	VBROADCASTSS   (DX)(CX*4), Z24
-	VBROADCASTSS   (AX)(DI*2), Z25
-	VBROADCASTSS   (DX)(DI*2), Z26
-	VPBROADCASTQ   (R9), Z27
-	VPMULTISHIFTQB Z27, Z0, Z27
-	VPERMPS        Z1, Z27, Z27
-	VFMADD231PS    Z19, Z27, Z3
-	VFMADD231PS    Z20, Z27, Z5
-	VFMADD231PS    Z21, Z27, Z7
-	VFMADD231PS    Z22, Z27, Z9
-	VFMADD231PS    Z23, Z27, Z11
-	VFMADD231PS    Z24, Z27, Z13
-	VFMADD231PS    Z25, Z27, Z15
-	VFMADD231PS    Z26, Z27, Z17
-	VPBROADCASTQ   8(R9), Z27
-	VPMULTISHIFTQB Z27, Z0, Z27
-	VPERMPS        Z1, Z27, Z27
-	VFMADD231PS    Z19, Z27, Z4
-	VFMADD231PS    Z20, Z27, Z6
-	VFMADD231PS    Z21, Z27, Z8
-	VFMADD231PS    Z22, Z27, Z10
-	VFMADD231PS    Z23, Z27, Z12
-	VFMADD231PS    Z24, Z27, Z14
-	VFMADD231PS    Z25, Z27, Z16
-	VFMADD231PS    Z26, Z27, Z18
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R10
-	CMPQ           R10, keys+56(FP)
-	JGE            keys428done
-	ADDQ           R13, R12
-	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset430
-	MOVQ           (R8)(R10*8), R12
+ahead471done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z19
+	VBROADCASTSS     (AX)(CX*2), Z20
+	VBROADCASTSS     (AX)(CX*4), Z21
+	VBROADCASTSS     (AX)(DI*2), Z22
+	VPBROADCASTQ     (R9), Z23
+	VPMULTISHIFTQB   Z23, Z0, Z23
+	VPERMPS          Z1, Z23, Z23
+	VFMADD231PS      Z19, Z23, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z23, Z5
+	VFMADD231PS      Z20, Z23, Z7
+	VFMADD231PS.BCST (DX)(CX*2), Z23, Z9
+	VFMADD231PS      Z21, Z23, Z11
+	VFMADD231PS.BCST (DX)(CX*4), Z23, Z13
+	VFMADD231PS      Z22, Z23, Z15
+	VFMADD231PS.BCST (DX)(DI*2), Z23, Z17
+	VPBROADCASTQ     8(R9), Z23
+	VPMULTISHIFTQB   Z23, Z0, Z23
+	VPERMPS          Z1, Z23, Z23
+	VFMADD231PS      Z19, Z23, Z4
+	VFMADD231PS.BCST (AX)(CX*1), Z23, Z6
+	VFMADD231PS      Z20, Z23, Z8
+	VFMADD231PS.BCST (DX)(CX*2), Z23, Z10
+	VFMADD231PS      Z21, Z23, Z12
+	VFMADD231PS.BCST (DX)(CX*4), Z23, Z14
+	VFMADD231PS      Z22, Z23, Z16
+	VFMADD231PS.BCST (DX)(DI*2), Z23, Z18
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys470done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset472
+	MOVQ             (R8)(R10*8), R12
 
-offset430:
-	JMP keys428
+offset472:
+	JMP keys470
 
-keys428done:
+keys470done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -22697,70 +25691,66 @@ rest:
 	MOVQ    (R9)(R13*8), R13
 	SUBQ    R12, R13
 
-keys431:
+keys473:
 	MOVQ  24(SP), R9
 	TESTQ R9, R9
-	JZ    ahead432done
+	JZ    ahead474done
 
-ahead432:
+ahead474:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead432same
+	JNZ        ahead474same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead432row
+	JLT        ahead474row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead432done
+	JMP        ahead474done
 
-ahead432row:
+ahead474row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead432same:
+ahead474same:
 	DECQ R9
-	JNZ  ahead432
+	JNZ  ahead474
 
-ahead432done:
-	LEAQ           (R11)(R12*1), R9
-	VBROADCASTSS   (AX), Z11
-	VBROADCASTSS   (AX)(CX*1), Z12
-	VBROADCASTSS   (AX)(CX*2), Z13
-	VBROADCASTSS   (DX)(CX*2), Z14
-	VBROADCASTSS   (AX)(CX*4), Z15
-	VBROADCASTSS   (DX)(CX*4), Z16
-	VBROADCASTSS   (AX)(DI*2), Z17
-	VBROADCASTSS   (DX)(DI*2), Z18
-	VMOVDQU8.Z     (R9), K2, X19
-	VPBROADCASTQ   X19, Z19
-	VPMULTISHIFTQB Z19, Z0, Z19
-	VPERMPS.Z      Z1, Z19, K1, Z19
-	VFMADD231PS    Z11, Z19, Z3
-	VFMADD231PS    Z12, Z19, Z4
-	VFMADD231PS    Z13, Z19, Z5
-	VFMADD231PS    Z14, Z19, Z6
-	VFMADD231PS    Z15, Z19, Z7
-	VFMADD231PS    Z16, Z19, Z8
-	VFMADD231PS    Z17, Z19, Z9
-	VFMADD231PS    Z18, Z19, Z10
-	ADDQ           $+4, AX
-	ADDQ           $+4, DX
-	INCQ           R10
-	CMPQ           R10, keys+56(FP)
-	JGE            keys431done
-	ADDQ           R13, R12
-	CMPQ           R12, (R8)(R10*8)
-	JEQ            offset433
-	MOVQ           (R8)(R10*8), R12
+ahead474done:
+	LEAQ             (R11)(R12*1), R9
+	VBROADCASTSS     (AX), Z11
+	VBROADCASTSS     (AX)(CX*2), Z12
+	VBROADCASTSS     (AX)(CX*4), Z13
+	VBROADCASTSS     (AX)(DI*2), Z14
+	VMOVDQU8.Z       (R9), K2, X15
+	VPBROADCASTQ     X15, Z15
+	VPMULTISHIFTQB   Z15, Z0, Z15
+	VPERMPS.Z        Z1, Z15, K1, Z15
+	VFMADD231PS      Z11, Z15, Z3
+	VFMADD231PS.BCST (AX)(CX*1), Z15, Z4
+	VFMADD231PS      Z12, Z15, Z5
+	VFMADD231PS.BCST (DX)(CX*2), Z15, Z6
+	VFMADD231PS      Z13, Z15, Z7
+	VFMADD231PS.BCST (DX)(CX*4), Z15, Z8
+	VFMADD231PS      Z14, Z15, Z9
+	VFMADD231PS.BCST (DX)(DI*2), Z15, Z10
+	ADDQ             $+4, AX
+	ADDQ             $+4, DX
+	INCQ             R10
+	CMPQ             R10, keys+56(FP)
+	JGE              keys473done
+	ADDQ             R13, R12
+	CMPQ             R12, (R8)(R10*8)
+	JEQ              offset475
+	MOVQ             (R8)(R10*8), R12
 
-offset433:
-	JMP keys431
+offset475:
+	JMP keys473
 
-keys431done:
+keys473done:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	MOVQ         o+0(FP), AX
@@ -22832,31 +25822,31 @@ done:
 	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead434done
+	JZ    ahead476done
 
-ahead434:
+ahead476:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead434same
+	JNZ        ahead476same
 	MOVQ       16(SP), SI
 	INCQ       SI
 	MOVQ       SI, 16(SP)
 	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead434row
+	JLT        ahead476row
 	MOVQ       $+0, 24(SP)
-	JMP        ahead434done
+	JMP        ahead476done
 
-ahead434row:
+ahead476row:
 	MOVQ aheadOff+72(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+64(FP), BX
 	MOVQ aheadLines+88(FP), SI
 
-ahead434same:
+ahead476same:
 	DECQ AX
-	JNZ  ahead434
+	JNZ  ahead476
 
-ahead434done:
+ahead476done:
 	VZEROUPPER
 	RET

@@ -130,10 +130,7 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	g.Label(label)
 	ahead.step()
 	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, v)
-	weight := g.vecs(g.rows)
-	for r := range weight {
-		g.VBROADCASTSS(p.at(r), weight[r])
-	}
+	weight := g.weights(p, w)
 	for i := range w {
 		x, m := g.vec(), op.Mem{Base: v, Disp: i * g.vecBytes(g.e)}
 		if part != nil && g.lanes == 16 {
@@ -142,7 +139,11 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 			load.load(m, x)
 		}
 		for r := range g.rows {
-			g.VFMADD231PS(weight[r], x, acc[r*w+i])
+			if weight[r] == nil {
+				g.VFMADD231PS_BCST(p.at(r), x, acc[r*w+i])
+			} else {
+				g.VFMADD231PS(weight[r], x, acc[r*w+i])
+			}
 		}
 	}
 	g.advance(p, 4)
@@ -153,6 +154,23 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	g.JMP(op.LabelRef(label))
 	g.Label(label + "done")
 	g.update(acc, w, o, part)
+}
+
+// weights are a key's weights in registers, nil for those that multiply-adds take
+// from memory. On Zen 4 a broadcast to a register waits for a shuffle unit that
+// multiply-adds share, and one from memory is free; but it is a load, of which Intel
+// has no more than multiply-adds. So AVX-512 takes every other row's from memory,
+// and all where registers are short.
+func (g accumulate) weights(p rows, w int) []reg.VecVirtual {
+	weight := make([]reg.VecVirtual, g.rows)
+	for r := range weight {
+		if g.lanes == 16 && (r%2 == 1 || g.rows*w > 24) {
+			continue
+		}
+		weight[r] = g.vec()
+		g.VBROADCASTSS(p.at(r), weight[r])
+	}
+	return weight
 }
 
 // update is o = o·α + acc, with o not read where α is 0.
