@@ -4,7 +4,9 @@
 //
 //	pool.go    who works: the decode's caller and the workers that it wakes
 //	job.go     what is shared by those who work on one launch
-//	item.go    one item: its query tile against its keys, in chunks of tiles
+//	task.go    what a worker takes at once: items of heads and splits
+//	item.go    a task: query tiles against keys, in chunks of tiles
+//	stream.go  one item under way: its running sums, and the states they become
 //	kernels.go which kernels they call
 //	gather.go  where the rows of a tile lie
 //	tile.go    one tile: which rows see which of its keys
@@ -85,11 +87,11 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 		return err
 	}
 	defer b.pool.put(j)
-	if err := j.prepare(l, ctx.Done(), b.lib); err != nil {
+	helpers, _ := Helpers(l.Shape, l.Plan.Items, b.threads, b.helperWork)
+	if err := j.prepare(l, ctx.Done(), b.lib, helpers+1); err != nil {
 		return err
 	}
 	j.record(b.threads)
-	helpers, _ := Helpers(l.Shape, l.Plan.Items, b.threads, b.helperWork)
 	b.pool.run(j, helpers)
 	j.recorder.end()
 	if j.stopped.Load() {

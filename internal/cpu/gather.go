@@ -3,7 +3,6 @@ package cpu
 import (
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
-	"github.com/flashdec/flashdec/plan"
 )
 
 // tile lists at most simd.TileKeys keys: where their rows begin in the planes'
@@ -45,69 +44,119 @@ func (t *tile) add(from *tile, lo, hi int) {
 	t.vScale = append(t.vScale, sliceAny(from.vScale, lo, hi)...)
 }
 
-// gather lists the keys [lo, hi) of the item's sequence and head. Page table
-// entries that these keys do not need are not read.
+// gather lists the keys [lo, hi) of the sequence in the first KV head; those of
+// another lie as far behind as [headOf] begins. Page table entries that these keys
+// do not need are not read.
 func (w *worker) gather(t *tile, lo, hi int) {
 	t.resize(hi - lo)
 	view := &w.job.launch.KV
-	w.rowsOf(t.k, &view.K, w.item, lo)
-	w.rowsOf(t.v, &view.V, w.item, lo)
-	t.kScale = w.tokenScales(t.kScale, &view.K, lo, hi)
-	t.vScale = w.tokenScales(t.vScale, &view.V, lo, hi)
+	a := area{seq: w.seq, heads: 1, lo: lo, hi: hi}
+	w.rowsOf(t.k, &view.K, &a, 0)
+	w.rowsOf(t.v, &view.V, &a, 0)
 	for i := range t.pos {
 		t.pos[i] = lo + i
 	}
 }
 
-// rowsOf fills off with the byte offsets of the rows of an item's keys from lo on.
-func (w *worker) rowsOf(off []int, p *kv.Plane, it *plan.Item, lo int) {
-	view := &w.job.launch.KV
-	pages := view.Seqs[it.Seq].Pages
-	step := p.Offset(0, 0, 1)
-	for len(off) > 0 {
-		slot := lo % view.PageSize
-		at := p.Offset(pages[lo/view.PageSize], it.Head, slot)
-		n := min(view.PageSize-slot, len(off))
-		for i := range off[:n] {
-			off[i] = at
-			at += step
-		}
-		off = off[n:]
-		lo += n
-	}
+// headOf is the plane's data from where a KV head's rows begin.
+func headOf(p *kv.Plane, head int) []byte { return p.Data[p.Offset(0, head, 0):] }
+
+// scales lists the scales of the tile's keys [lo, hi), if each has one.
+func (c *stream) scales(t *tile, lo, hi int) {
+	view := &c.job.launch.KV
+	t.kScale = c.tokenScales(t.kScale, &view.K, lo, hi)
+	t.vScale = c.tokenScales(t.vScale, &view.V, lo, hi)
 }
 
 // tokenScales fills dst with the scales of the keys [lo, hi), if each has one.
-func (w *worker) tokenScales(dst []float32, p *kv.Plane, lo, hi int) []float32 {
+func (c *stream) tokenScales(dst []float32, p *kv.Plane, lo, hi int) []float32 {
 	if p.Scales.Kind != kv.TokenScale {
 		return dst[:0]
 	}
-	view := &w.job.launch.KV
-	pages := view.Seqs[w.item.Seq].Pages
 	dst = dst[:hi-lo]
-	for i := 0; i < len(dst); {
-		slot := (lo + i) % view.PageSize
-		n := min(view.PageSize-slot, len(dst)-i)
-		tokenScales(dst[i:i+n], &p.Scales, pages[(lo+i)/view.PageSize], w.item.Head, slot)
-		i += n
+	i := 0
+	for at := c.pages(c.seq, lo, hi); at.next(); i += at.slots {
+		tokenScales(dst[i:i+at.slots], &p.Scales, at.page, c.item.Head, at.slot)
 	}
 	return dst
 }
 
-// following lists the rows of the keys that this worker is likely to score after
-// the chunk that ends at hi: the item's next chunk, or else the beginning of the
-// item that nobody has taken yet.
-func (w *worker) following(hi int) []int {
-	it, lo := w.item, hi
-	if hi >= w.end {
-		i := int(w.job.next.Load())
-		if i >= len(w.job.launch.Plan.Items) {
-			return nil
+// area is the keys [lo, hi) of some KV heads of a sequence.
+type area struct{ seq, head, heads, lo, hi int }
+
+// rowsOf fills off with the byte offsets of an area's rows, from row number from on,
+// as far as there are: page by page, and within a page in the order of memory.
+func (w *worker) rowsOf(off []int, p *kv.Plane, a *area, from int) []int {
+	byHead, bySlot := p.Offset(0, 1, 0), p.Offset(0, 0, 1)
+	n := 0
+	for at := w.pages(a.seq, a.lo, a.hi); n < len(off) && at.next(); {
+		// A page is stretches of rows at even distances: a head's, or a slot's.
+		stretches, length, far, near := a.heads, at.slots, byHead, bySlot
+		if byHead < bySlot {
+			stretches, length, far, near = length, stretches, near, far
 		}
-		it = &w.job.launch.Plan.Items[i]
-		lo = it.Begin
+		base := p.Offset(at.page, a.head, at.slot)
+		i, j := from/length, from%length
+		for ; i < stretches && n < len(off); i++ {
+			row := base + i*far + j*near
+			m := min(length-j, len(off)-n)
+			for k := range off[n : n+m] {
+				off[n+k] = row
+				row += near
+			}
+			n += m
+			j = 0
+		}
+		from = max(from-stretches*length, 0)
 	}
-	off := w.next[:max(0, min(simd.TileKeys, it.End-lo))]
-	w.rowsOf(off, &w.job.launch.KV.K, it, lo)
-	return off
+	return off[:n]
+}
+
+// pages are those that hold the keys [lo, hi) of a sequence.
+type pages struct {
+	table  []kv.PageID
+	size   int
+	lo, hi int // keys to come
+
+	page        kv.PageID
+	slot, slots int // of the page: the first, and how many
+}
+
+func (w *worker) pages(seq, lo, hi int) pages {
+	view := &w.job.launch.KV
+	return pages{table: view.Seqs[seq].Pages, size: view.PageSize, lo: lo, hi: hi}
+}
+
+// next moves to the first page, or the next one, if there is one.
+func (p *pages) next() bool {
+	if p.lo >= p.hi {
+		return false
+	}
+	p.page, p.slot = p.table[p.lo/p.size], p.lo%p.size
+	p.slots = min(p.size-p.slot, p.hi-p.lo)
+	p.lo += p.slots
+	return true
+}
+
+// following is what this worker is likely to read after the keys before lo: the
+// chunk's next tile, which ends at hi or before, the split's next chunk, the
+// task's next split, or else the beginning of the task that nobody has taken yet.
+func (w *worker) following(lo, hi int) area {
+	a := area{w.seq, w.walking[0].item.Head, len(w.walking), lo, min(lo+simd.TileKeys, w.end)}
+	if lo < hi {
+		a.hi = min(a.hi, hi)
+	}
+	if lo < w.end {
+		return a
+	}
+	t, split := w.task, w.split+1
+	if split == t.splits {
+		i := int(w.job.next.Load())
+		if i >= len(w.job.tasks) {
+			return area{}
+		}
+		t, split = &w.job.tasks[i], 0
+	}
+	it := &w.job.launch.Plan.Items[t.item(0, split)]
+	return area{it.Seq, it.Head, t.heads, it.Begin, min(it.Begin+simd.TileKeys, it.End)}
 }

@@ -3,7 +3,6 @@ package cpu
 import (
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/internal/simd"
-	"github.com/flashdec/flashdec/plan"
 )
 
 const (
@@ -28,95 +27,110 @@ const (
 // tileQueries is how many queries a tile takes of groups of that size.
 func tileQueries(group int) int { return max(min(queryTile, tileRows/group), 1) }
 
-// worker is one goroutine's place at a job: its item, and buffers to work in.
-// Row r of a query tile is query r / group with query head head·group + r mod group.
+// worker is one goroutine's place at a job: its task, and buffers to work in.
 type worker struct {
 	job   *job
 	lane  int // its seat's number
-	item  *plan.Item
-	query int // the tile's first query, counted within the sequence
+	task  *task
+	split int // of the task, under way
+	seq   int
+	query int // the query tile's first query, counted within the sequence
 	rows  int // queries of the tile × group
+	end   int // where the keys end that the query tile sees of the split
 
-	score scorer
-	fetch bool // nobody has fetched ahead for this tile yet
-	end   int  // where the keys end that the query tile sees of its item
+	streams []stream // of the task's KV heads
+	walking []stream // those whose keys are being walked: all, or one once more
+	tiles   [2]tile  // this tile's keys, and the next one's
+	next    area     // what the next tile holds, or the first of another split or task
 
-	// Buffers, for as many rows as the largest tile of the launch has.
-	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
-	s        []float32 // [rows, TileKeys] scores, then weights
-	m        []float32 // [rows] this and the next two: the running chunk
-	l        []float32 // [rows]
-	alpha    []float32 // [rows]
-	o        []float32 // [rows, ValueDim] numerators, in units
-	unit     []float32 // [rows] see lift and lower
-	tiles    [2]tile   // this tile, and the next
-	next     []int     // [TileKeys] see following
-	visible  tile      // keys of this tile that a mask leaves
-	chunks   states    // [chunksPerMerge, rows] states of finished chunks
-	finished int       // how many
-	list     []attn.State[float32]
+	// Buffers, for as many rows as the largest query tile of the launch has.
+	s       []float32             // [rows, TileKeys] scores, then weights
+	alpha   []float32             // [rows]
+	fetch   [2][simd.TileKeys]int // rows to fetch while scoring, and while summing
+	visible tile                  // keys of this tile that a mask leaves
+	list    []attn.State[float32] // to merge
+	room    []stream              // for the most heads of any task
 }
 
-// reserve makes room for tiles of that many rows, and units of that many splits.
-func (w *worker) reserve(rows, splits int) {
-	shape := &w.job.launch.Shape
-	w.q = resize(w.q, rows*shape.KeyDim)
+// reserve makes room for tasks of so many heads: query tiles of so many rows, or, of
+// tasks of several heads, rowsBeside; and for units of that many splits.
+func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
 	w.s = resize(w.s, rows*simd.TileKeys)
-	w.m = resize(w.m, rows)
-	w.l = resize(w.l, rows)
 	w.alpha = resize(w.alpha, rows)
-	w.o = resize(w.o, rows*shape.ValueDim)
-	w.unit = resize(w.unit, rows)
-	w.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
 	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
-	w.next = resize(w.next, simd.TileKeys)
 	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
 		t.resize(simd.TileKeys)
 	}
+	for len(w.room) < heads {
+		w.room = append(w.room, stream{})
+	}
+	for h := range w.room[:heads] {
+		w.room[h].worker = w
+		w.room[h].reserve(rows)
+		rows = rowsBeside
+	}
 }
 
-// compute computes an item's states. False: the decode is cancelled.
-func (w *worker) compute(it *plan.Item) bool {
-	w.item = it
-	step := tileQueries(w.group())
-	for i := 0; i < it.NumQueries; i += step {
-		w.begin(it.Query+i, min(step, it.NumQueries-i))
-		lo, hi := w.span()
-		w.end = hi
-		for ; lo < hi; lo += chunkKeys {
-			if !w.chunk(lo, min(lo+chunkKeys, hi)) {
+// compute computes the states of a task's items, split by split. False: the decode
+// is cancelled.
+func (w *worker) compute(t *task) bool {
+	w.task, w.streams = t, w.room[:t.heads]
+	tile := tileQueries(w.group())
+	for w.split = range t.splits {
+		begin := w.job.recorder.now()
+		for h := range w.streams {
+			w.streams[h].item = &w.job.launch.Plan.Items[t.item(h, w.split)]
+		}
+		it := w.streams[0].item
+		w.seq = it.Seq
+		for i := 0; i < it.NumQueries; i += tile {
+			if w.split == 0 || it.NumQueries > tile {
+				w.begin(it.Query+i, min(tile, it.NumQueries-i))
+			}
+			if !w.walk() {
 				return false
 			}
+			for h := range w.streams {
+				w.streams[h].leave(i)
+			}
 		}
-		w.leave(i)
+		w.job.finish(w, begin)
 	}
 	return true
 }
 
-// begin takes up n queries of the item.
+// begin takes up n queries of the task.
 func (w *worker) begin(query, n int) {
-	l := w.job.launch
-	group := l.Shape.GroupSize()
-	w.query, w.rows, w.finished = query, n*group, 0
-	w.score.begin(l.Options, l.Shape, w.item.Head)
-	first := w.job.place(w.item.Seq, query, w.item.Head)
-	for i := range n {
-		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
-		w.scaledQueries(w.q[i*len(from):][:len(from)], from)
+	w.query, w.rows = query, n*w.group()
+	for h := range w.streams {
+		w.streams[h].begin()
 	}
 }
 
-// span is the range of the item's keys that any query of the tile sees.
+// walk takes the split's keys in chunks.
+func (w *worker) walk() bool {
+	lo, hi := w.span()
+	w.end = hi
+	for ; lo < hi; lo += chunkKeys {
+		if !w.chunk(lo, min(lo+chunkKeys, hi)) {
+			return false
+		}
+	}
+	return true
+}
+
+// span is the range of the split's keys that any query of the tile sees.
 func (w *worker) span() (lo, hi int) {
+	it := w.streams[0].item
 	first, _ := w.sees(0)
 	_, last := w.sees(w.rows/w.group() - 1)
-	return max(first, w.item.Begin), min(last, w.item.End)
+	return max(first, it.Begin), min(last, it.End)
 }
 
 // sees is the range of keys that causality and the window leave to the tile's
 // query i. Later queries see neither earlier first keys nor earlier last ones.
 func (w *worker) sees(i int) (lo, hi int) {
-	s := &w.job.launch.Plan.Config.Seqs[w.item.Seq]
+	s := &w.job.launch.Plan.Config.Seqs[w.seq]
 	return w.job.launch.Options.Span(s.Len, s.NumQueries, w.query+i)
 }
 
@@ -126,26 +140,32 @@ func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
 // overflows, which only values above 8e34 or so can bring about, it is taken again
 // in a smaller unit.
 func (w *worker) chunk(lo, hi int) bool {
-	w.outermost(lo, hi)
-	if !w.sum(lo, hi, w.firstUnit()) {
+	for h := range w.streams {
+		w.streams[h].outermost(lo, hi)
+	}
+	if !w.sum(w.streams, lo, hi, w.firstUnit()) {
 		return false
 	}
-	if overflowed := w.states(); overflowed {
-		if !w.sum(lo, hi, lower) {
-			return false
+	for h := range w.streams {
+		c := &w.streams[h]
+		if overflowed := c.states(); overflowed {
+			if !w.sum(w.streams[h:h+1], lo, hi, lower) {
+				return false
+			}
+			c.mend()
 		}
-		w.mend()
-	}
-	if w.finished++; w.finished == chunksPerMerge {
-		w.fold()
+		if c.finished++; c.finished == chunksPerMerge {
+			c.fold()
+		}
 	}
 	return true
 }
 
-// sum takes the keys [lo, hi) into m, l and o, which begins in a unit.
-func (w *worker) sum(lo, hi int, unit float32) bool {
-	for r := range w.rows {
-		w.m[r], w.l[r], w.unit[r] = float32(negInf), 0, unit
+// sum takes the keys [lo, hi) into the sums of some streams, which begin in a unit.
+func (w *worker) sum(streams []stream, lo, hi int, unit float32) bool {
+	w.walking = streams
+	for h := range streams {
+		streams[h].clear(unit)
 	}
 	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
 	for lo < hi {
@@ -154,70 +174,12 @@ func (w *worker) sum(lo, hi int, unit float32) bool {
 		}
 		next := min(lo+simd.TileKeys, hi)
 		w.gather(&w.tiles[1], next, min(next+simd.TileKeys, hi))
-		w.tile(lo, next)
+		w.next = w.following(next, hi)
+		for h := range streams {
+			streams[h].tile(h, lo, next)
+		}
 		w.tiles[0], w.tiles[1] = w.tiles[1], w.tiles[0]
 		lo = next
 	}
 	return true
-}
-
-// states turns the running sums into a chunk's states, dividing once. It reports
-// averages that are not finite though their weights are.
-func (w *worker) states() (overflowed bool) {
-	dim := w.chunks.dim
-	for r := range w.rows {
-		i := w.finished*w.rows + r
-		l := w.l[r]
-		w.chunks.m[i] = float64(w.m[r]) + w.score.shift(r, w.position(r))
-		w.chunks.l[i] = float64(l)
-		if l == 0 {
-			continue // no key: an empty state's o is never read
-		}
-		o := w.chunks.o[i*dim:][:dim]
-		divide(o, w.o[r*dim:][:dim], l)
-		if x := w.toValues(r); x != 1 {
-			multiply(o, x)
-		}
-		overflowed = overflowed || finite(l) && !allFinite(o)
-	}
-	return overflowed
-}
-
-// mend takes the averages that are not finite from the running sums, which began
-// in another unit. Values that are not finite themselves change nothing there.
-func (w *worker) mend() {
-	dim := w.chunks.dim
-	for r := range w.rows {
-		o := w.chunks.o[(w.finished*w.rows+r)*dim:][:dim]
-		for d, x := range o {
-			if w.l[r] != 0 && !finite(x) {
-				o[d] = w.o[r*dim+d] / w.l[r] * w.toValues(r)
-			}
-		}
-	}
-}
-
-func finite(x float32) bool { return x-x == 0 }
-
-func allFinite(o []float32) bool {
-	for _, x := range o {
-		if !finite(x) {
-			return false
-		}
-	}
-	return true
-}
-
-// divide is o = a / l: a division, not a reciprocal, by which an average of ones
-// would not be one.
-func divide(o, a []float32, l float32) {
-	for d, x := range a[:len(o)] {
-		o[d] = x / l
-	}
-}
-
-// position is where row r's query stands.
-func (w *worker) position(r int) int {
-	s := &w.job.launch.Plan.Config.Seqs[w.item.Seq]
-	return s.Len - s.NumQueries + w.query + r/w.group()
 }

@@ -14,7 +14,8 @@ type job struct {
 	launch *backend.Launch
 	done   <-chan struct{} // the context's
 
-	next     atomic.Int64   // item to start next
+	tasks    []task         // what workers take, in the order of the plan
+	next     atomic.Int64   // task to start next
 	stopped  atomic.Bool    // cancelled, and noticed
 	left     []atomic.Int32 // [units] items not yet computed
 	partials states         // [Plan.Rows]
@@ -31,8 +32,8 @@ type job struct {
 	helping sync.WaitGroup
 }
 
-// prepare makes the job ready for a launch.
-func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library) (err error) {
+// prepare makes the job ready for a launch on so many workers.
+func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, workers int) (err error) {
 	if j.kernels, err = lib.kernels(&l.KV); err != nil {
 		return err
 	}
@@ -50,24 +51,31 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library) (er
 	for i := range l.Plan.Units {
 		j.left[i].Store(int32(l.Plan.Units[i].NumSplits))
 	}
+	j.handOut(workers)
 	return nil
 }
 
 // seat makes places for the caller and the helpers, all as large as the largest
-// item wants: a job that has run once has room for whoever computes what.
+// task wants: a job that has run once has room for whoever computes what.
 func (j *job) seat(helpers int) {
 	p := j.launch.Plan
-	queries, splits := 0, p.MaxSplits()
-	for i := range p.Items {
-		queries = max(queries, p.Items[i].NumQueries)
+	heads, queries, beside := 0, 0, 0
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		n := p.Items[t.first].NumQueries
+		heads, queries = max(heads, t.heads), max(queries, n)
+		if t.heads > 1 {
+			beside = max(beside, n)
+		}
 	}
 	for len(j.seats) <= helpers {
 		j.seats = append(j.seats, new(worker))
 	}
-	rows := min(queries, tileQueries(j.launch.Shape.GroupSize())) * j.launch.Shape.GroupSize()
+	group := j.launch.Shape.GroupSize()
+	rows := func(queries int) int { return min(queries, tileQueries(group)) * group }
 	for i, w := range j.seats[:helpers+1] {
 		w.job, w.lane = j, i
-		w.reserve(rows, splits)
+		w.reserve(heads, rows(queries), rows(beside), p.MaxSplits())
 	}
 }
 
@@ -75,7 +83,9 @@ func (j *job) seat(helpers int) {
 func (j *job) leave() {
 	j.launch, j.done, j.recording = nil, nil, recorder{}
 	for _, w := range j.seats {
-		w.item, w.score = nil, scorer{}
+		for h := range w.room {
+			w.room[h].item, w.room[h].score = nil, scorer{}
+		}
 		clear(w.list[:cap(w.list)])
 	}
 }
@@ -100,25 +110,31 @@ func Helpers(shape attn.Shape, items []plan.Item, threads, perHelper int) (helpe
 	return max(min(most, work/perHelper), 0), work
 }
 
-// work computes items until none is left. Whoever finishes the last item of a
-// unit merges the unit, so nobody waits between items and merges; splits are
-// merged in the order of the plan, whoever computed them.
+// work computes tasks until none is left.
 func (j *job) work(w *worker) {
-	items := j.launch.Plan.Items
 	for {
 		i := int(j.next.Add(1)) - 1
-		if i >= len(items) {
+		if i >= len(j.tasks) {
 			break
 		}
-		begin := j.recorder.now()
-		if !w.compute(&items[i]) {
+		if !w.compute(&j.tasks[i]) {
 			j.stopped.Store(true)
 			break
 		}
-		begin = j.recorder.item(i, w.lane, begin)
-		if unit := items[i].Unit; j.left[unit].Add(-1) == 0 {
+	}
+}
+
+// finish notes that a split of the worker's task, begun at some time, is computed.
+// Whoever finishes the last item of a unit merges the unit, so nobody waits between
+// items and merges; splits are merged in the order of the plan, whoever computed
+// them.
+func (j *job) finish(w *worker, begin int64) {
+	now := j.recorder.items(w.task, w.split, w.lane, begin)
+	for h := range w.streams {
+		unit := w.streams[h].item.Unit
+		if j.left[unit].Add(-1) == 0 {
 			w.merge(&j.launch.Plan.Units[unit])
-			j.recorder.merge(unit, w.lane, begin)
+			now = j.recorder.merge(unit, w.lane, now)
 		}
 	}
 }

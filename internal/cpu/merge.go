@@ -6,33 +6,34 @@ import (
 )
 
 // fold merges the finished chunks into the first.
-func (w *worker) fold() {
-	for r := range w.rows {
-		w.chunks.merge(r, w.rowChunks(r))
+func (c *stream) fold() {
+	for r := range c.rows {
+		c.chunks.merge(r, c.rowChunks(r))
 	}
-	w.finished = 1
+	c.finished = 1
 }
 
 // rowChunks lists the states of row r's finished chunks, in the order of the keys.
-func (w *worker) rowChunks(r int) []attn.State[float32] {
-	w.list = w.list[:0]
-	for c := range w.finished {
-		w.list = append(w.list, w.chunks.row(c*w.rows+r))
+func (c *stream) rowChunks(r int) []attn.State[float32] {
+	c.list = c.list[:0]
+	for i := range c.finished {
+		c.list = append(c.list, c.chunks.row(i*c.rows+r))
 	}
-	return w.list
+	return c.list
 }
 
 // leave merges the chunks of a query tile, the item's from query i on, into the
 // item's partial states, or into the results if the item is its whole unit.
-func (w *worker) leave(i int) {
-	for r := range w.rows {
-		w.rowChunks(r)
-		if w.item.Row == plan.Whole {
-			w.emit(w.item.Seq, w.query, w.item.Head, r)
+func (c *stream) leave(i int) {
+	for r := range c.rows {
+		c.rowChunks(r)
+		if c.item.Row == plan.Whole {
+			c.emit(c.seq, c.query, c.item.Head, r)
 			continue
 		}
-		w.job.partials.merge(w.item.Row+i*w.group()+r, w.list)
+		c.job.partials.merge(c.item.Row+i*c.group()+r, c.list)
 	}
+	c.finished = 0
 }
 
 // merge merges the splits of a unit, in their order, into the results.

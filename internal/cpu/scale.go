@@ -16,15 +16,15 @@ import (
 
 // scaledQueries is dst = q·scale, times the scales that the item's keys share. In
 // float64 neither a large q nor a tiny scale leaves the range in between.
-func (w *worker) scaledQueries(dst, q []float32) {
-	k := &w.job.launch.KV.K
+func (c *stream) scaledQueries(dst, q []float32) {
+	k := &c.job.launch.KV.K
 	if k.Scales.Kind == kv.NoScales || k.Scales.Kind == kv.TokenScale {
-		w.score.scaled(dst, q)
+		c.score.scaled(dst, q)
 		return
 	}
 	for i, x := range q {
-		shared := k.Scales.Shared(w.item.Head, i%k.Dim, k.Dim)
-		dst[i] = float32(float64(x) * w.score.scale * float64(shared))
+		shared := k.Scales.Shared(c.item.Head, i%k.Dim, k.Dim)
+		dst[i] = float32(float64(x) * c.score.scale * float64(shared))
 	}
 }
 
@@ -40,10 +40,10 @@ func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 
 // scaleWeights multiplies the weights of rows [first, first + rows) with the scales
 // of their keys' values, if those have any, and with the rows' units.
-func (w *worker) scaleWeights(p []float32, first, rows, keys int, scales []float32) {
+func (c *stream) scaleWeights(p []float32, first, rows, keys int, scales []float32) {
 	for r := 0; r < rows; {
-		unit, end := w.unit[first+r], r+1
-		for end < rows && w.unit[first+end] == unit {
+		unit, end := c.unit[first+r], r+1
+		for end < rows && c.unit[first+end] == unit {
 			end++
 		}
 		p := p[r*simd.TileKeys:]
@@ -82,15 +82,15 @@ func (w *worker) firstUnit() float32 {
 
 // comeDown ends the lift of rows [first, first + rows) if a scale of the values
 // that they see wants it.
-func (w *worker) comeDown(first, rows int, scales []float32) {
-	if len(scales) == 0 || !slices.Contains(w.unit[first:first+rows], lift) || !slices.ContainsFunc(scales, endsLift) {
+func (c *stream) comeDown(first, rows int, scales []float32) {
+	if len(scales) == 0 || !slices.Contains(c.unit[first:first+rows], lift) || !slices.ContainsFunc(scales, endsLift) {
 		return
 	}
-	dim := w.chunks.dim
+	dim := c.chunks.dim
 	for r := first; r < first+rows; r++ {
-		if w.unit[r] == lift {
-			w.unit[r] = 1
-			multiply(w.o[r*dim:][:dim], 1/float32(lift))
+		if c.unit[r] == lift {
+			c.unit[r] = 1
+			multiply(c.o[r*dim:][:dim], 1/float32(lift))
 		}
 	}
 }
@@ -98,8 +98,8 @@ func (w *worker) comeDown(first, rows int, scales []float32) {
 func endsLift(scale float32) bool { return scale >= liftBelow || scale <= -liftBelow }
 
 // toValues is what takes row r's averages to values.
-func (w *worker) toValues(r int) float32 {
-	return w.job.launch.KV.V.Scales.Shared(w.item.Head, 0, w.chunks.dim) / w.unit[r]
+func (c *stream) toValues(r int) float32 {
+	return c.job.launch.KV.V.Scales.Shared(c.item.Head, 0, c.chunks.dim) / c.unit[r]
 }
 
 // multiply is o = o·x.

@@ -2,22 +2,25 @@ package cpu
 
 import "github.com/flashdec/flashdec/internal/simd"
 
-// tile takes the keys [lo, hi), which w.tiles[0] lists, into the running sums.
-// Queries that see the same of them are neighbours, and go together.
-func (w *worker) tile(lo, hi int) {
-	w.fetch = true
-	group := w.group()
-	n := w.rows / group
+// tile takes the keys [lo, hi), which tiles[0] lists, into the running sums; it is
+// the turn-th of the streams that walk together. Queries that see the same of them
+// are neighbours, and go together.
+func (c *stream) tile(turn, lo, hi int) {
+	c.scales(&c.tiles[0], lo, hi)
+	scoring, summing := c.ahead(turn)
+	group := c.group()
+	n := c.rows / group
 	for i := 0; i < n; {
-		from, to := w.within(i, lo, hi)
+		from, to := c.within(i, lo, hi)
 		end := i + 1
-		if w.job.launch.Options.Mask == nil {
-			for end < n && w.seesToo(end, lo, hi, from, to) {
+		if c.job.launch.Options.Mask == nil {
+			for end < n && c.seesToo(end, lo, hi, from, to) {
 				end++
 			}
 		}
-		if part := w.part(i, lo, from, to); len(part.k) > 0 {
-			w.attend(i*group, (end-i)*group, part)
+		if part := c.part(i, lo, from, to); len(part.k) > 0 {
+			c.attend(i*group, (end-i)*group, part, scoring, summing)
+			scoring, summing = simd.Ahead{}, simd.Ahead{}
 		}
 		i = end
 	}
@@ -25,16 +28,16 @@ func (w *worker) tile(lo, hi int) {
 
 // outermost finds the first and the last key of [lo, hi) that each query of the
 // tile sees: biases are relative to them.
-func (w *worker) outermost(lo, hi int) {
-	if w.score.slopes == nil {
+func (c *stream) outermost(lo, hi int) {
+	if c.score.slopes == nil {
 		return
 	}
-	mask := w.job.launch.Options.Mask
-	for i := range w.rows / w.group() {
-		from, to := w.within(i, lo, hi)
+	mask := c.job.launch.Options.Mask
+	for i := range c.rows / c.group() {
+		from, to := c.within(i, lo, hi)
 		if mask != nil {
-			length := w.job.launch.Plan.Config.Seqs[w.item.Seq].Len
-			first, visible := mask.Row(w.item.Seq, w.query+i, length, from, to)
+			length := c.job.launch.Plan.Config.Seqs[c.seq].Len
+			first, visible := mask.Row(c.seq, c.query+i, length, from, to)
 			for to > first && visible[to-1-first] == 0 {
 				to--
 			}
@@ -44,7 +47,7 @@ func (w *worker) outermost(lo, hi int) {
 				}
 			}
 		}
-		w.score.first[i], w.score.last[i] = from, to-1
+		c.score.first[i], c.score.last[i] = from, to-1
 	}
 }
 
@@ -69,8 +72,8 @@ func (w *worker) part(i, lo, from, to int) tile {
 	if mask == nil {
 		return t
 	}
-	length := w.job.launch.Plan.Config.Seqs[w.item.Seq].Len
-	first, visible := mask.Row(w.item.Seq, w.query+i, length, from, to)
+	length := w.job.launch.Plan.Config.Seqs[w.seq].Len
+	first, visible := mask.Row(w.seq, w.query+i, length, from, to)
 	v := &w.visible
 	v.resize(0)
 	v.add(&t, 0, first-from)
@@ -84,44 +87,45 @@ func (w *worker) part(i, lo, from, to int) tile {
 
 // attend is the tile step of rows [first, first + rows), all of which see all
 // keys of t: scores, softmax, accumulation.
-func (w *worker) attend(first, rows int, t tile) {
-	shape, view := &w.job.launch.Shape, &w.job.launch.KV
-	keys := simd.Tile{Data: view.K.Data, Off: t.k}
-	values := simd.Tile{Data: view.V.Data, Off: t.v}
-	thisV, nextK := w.ahead()
-	s := w.s[:rows*simd.TileKeys]
-	w.job.kernels.scores(s, simd.TileKeys, w.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, thisV)
+func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
+	shape, view := &c.job.launch.Shape, &c.job.launch.KV
+	keys := simd.Tile{Data: headOf(&view.K, c.item.Head), Off: t.k}
+	values := simd.Tile{Data: headOf(&view.V, c.item.Head), Off: t.v}
+	s := c.s[:rows*simd.TileKeys]
+	c.job.kernels.scores(s, simd.TileKeys, c.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, scoring)
 	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
-	if !w.score.plain() {
+	if !c.score.plain() {
 		for r := range rows {
-			w.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)
+			c.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)
 		}
 	}
-	alpha := w.alpha[:rows]
-	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), w.m[first:], w.l[first:], alpha)
-	w.comeDown(first, rows, t.vScale)
-	w.scaleWeights(s, first, rows, len(t.k), t.vScale)
-	o := w.o[first*shape.ValueDim:]
+	alpha := c.alpha[:rows]
+	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), c.m[first:], c.l[first:], alpha)
+	c.comeDown(first, rows, t.vScale)
+	c.scaleWeights(s, first, rows, len(t.k), t.vScale)
+	o := c.o[first*shape.ValueDim:]
 	if hidden { // a score of −Inf, though visible: it has no weight, so no value
-		simd.AccumulateVisible(w.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, nextK)
+		simd.AccumulateVisible(c.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, summing)
 		return
 	}
-	w.job.kernels.accumulate(o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, nextK)
+	c.job.kernels.accumulate(o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, summing)
 }
 
-// ahead is what to fetch during the tile's first step: its values while scoring,
-// the next tile's keys while accumulating.
-func (w *worker) ahead() (thisV, nextK simd.Ahead) {
-	if !w.fetch {
-		return simd.Ahead{}, simd.Ahead{}
+// ahead is what to fetch during a tile's first step. A stream that walks alone takes
+// its values while scoring, and the next tile's keys while summing. Streams side by
+// side share the next tiles of all of them, keys while scoring and values while
+// summing, in the order of memory, so that each fetches other streams' rows.
+func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
+	k, v := &c.job.launch.KV.K, &c.job.launch.KV.V
+	scoring.Bytes, summing.Bytes = v.RowBytes(), k.RowBytes()
+	if len(c.walking) == 1 {
+		scoring.Data, scoring.Off = headOf(v, c.item.Head), c.tiles[0].v
+		summing.Data, summing.Off = k.Data, c.rowsOf(c.fetch[1][:], k, &c.next, 0)
+		return scoring, summing
 	}
-	w.fetch = false
-	view, kernels := &w.job.launch.KV, &w.job.kernels
-	thisV = simd.Ahead{Data: view.V.Data, Off: w.tiles[0].v, Bytes: kernels.v.RowBytes(view.V.Dim)}
-	next := w.tiles[1].k
-	if len(next) == 0 {
-		next = w.following(w.tiles[0].pos[len(w.tiles[0].pos)-1] + 1)
-	}
-	nextK = simd.Ahead{Data: view.K.Data, Off: next, Bytes: kernels.k.RowBytes(view.K.Dim)}
-	return thisV, nextK
+	scoring.Bytes, summing.Bytes = summing.Bytes, scoring.Bytes
+	from := turn * simd.TileKeys
+	scoring.Data, scoring.Off = k.Data, c.rowsOf(c.fetch[0][:], k, &c.next, from)
+	summing.Data, summing.Off = v.Data, c.rowsOf(c.fetch[1][:], v, &c.next, from)
+	return scoring, summing
 }

@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"github.com/flashdec/flashdec/plan"
+)
+
+// stream is an item under way: its query tile and the running sums of its keys.
+// Row r of the tile is query r / group with query head head·group + r mod group.
+type stream struct {
+	*worker
+	item *plan.Item
+
+	score    scorer
+	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
+	m        []float32 // [rows] this and the next two: the running chunk
+	l        []float32 // [rows]
+	o        []float32 // [rows, ValueDim] numerators, in units
+	unit     []float32 // [rows] see lift and lower
+	chunks   states    // [chunksPerMerge, rows] states of finished chunks
+	finished int       // how many
+}
+
+// reserve makes room for so many rows.
+func (c *stream) reserve(rows int) {
+	shape := &c.job.launch.Shape
+	c.q = resize(c.q, rows*shape.KeyDim)
+	c.m = resize(c.m, rows)
+	c.l = resize(c.l, rows)
+	c.o = resize(c.o, rows*shape.ValueDim)
+	c.unit = resize(c.unit, rows)
+	c.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
+}
+
+// begin takes up the worker's query tile.
+func (c *stream) begin() {
+	l := c.job.launch
+	group := c.group()
+	c.finished = 0
+	c.score.begin(l.Options, l.Shape, c.item.Head)
+	first := c.job.place(c.seq, c.query, c.item.Head)
+	for i := range c.rows / group {
+		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
+		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
+	}
+}
+
+// clear begins a chunk, whose sums are in a unit.
+func (c *stream) clear(unit float32) {
+	for r := range c.rows {
+		c.m[r], c.l[r], c.unit[r] = float32(negInf), 0, unit
+	}
+}
+
+// states turns the running sums into a chunk's states, dividing once. It reports
+// averages that are not finite though their weights are.
+func (c *stream) states() (overflowed bool) {
+	dim := c.chunks.dim
+	for r := range c.rows {
+		i := c.finished*c.rows + r
+		l := c.l[r]
+		c.chunks.m[i] = float64(c.m[r]) + c.score.shift(r, c.position(r))
+		c.chunks.l[i] = float64(l)
+		if l == 0 {
+			continue // no key: an empty state's o is never read
+		}
+		o := c.chunks.o[i*dim:][:dim]
+		divide(o, c.o[r*dim:][:dim], l)
+		if x := c.toValues(r); x != 1 {
+			multiply(o, x)
+		}
+		overflowed = overflowed || finite(l) && !allFinite(o)
+	}
+	return overflowed
+}
+
+// mend takes the averages that are not finite from the running sums, which began
+// in another unit. Values that are not finite themselves change nothing there.
+func (c *stream) mend() {
+	dim := c.chunks.dim
+	for r := range c.rows {
+		o := c.chunks.o[(c.finished*c.rows+r)*dim:][:dim]
+		for d, x := range o {
+			if c.l[r] != 0 && !finite(x) {
+				o[d] = c.o[r*dim+d] / c.l[r] * c.toValues(r)
+			}
+		}
+	}
+}
+
+func finite(x float32) bool { return x-x == 0 }
+
+func allFinite(o []float32) bool {
+	for _, x := range o {
+		if !finite(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// divide is o = a / l: a division, not a reciprocal, by which an average of ones
+// would not be one.
+func divide(o, a []float32, l float32) {
+	for d, x := range a[:len(o)] {
+		o[d] = x / l
+	}
+}
+
+// position is where row r's query stands.
+func (c *stream) position(r int) int {
+	s := &c.job.launch.Plan.Config.Seqs[c.seq]
+	return s.Len - s.NumQueries + c.query + r/c.group()
+}
