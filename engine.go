@@ -186,6 +186,7 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 		NumSplits:  b.NumSplits,
 		Invariant:  b.Invariant,
 		QueryTile:  info.QueryTile,
+		HeadTile:   info.HeadTile,
 
 		MinKeysPerSplit: e.minKeys,
 		StartKeys:       info.StartKeys,

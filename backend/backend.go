@@ -18,6 +18,8 @@ type Info struct {
 	Width  int    // items that run at once
 	// QueryTile is the most queries an item should take.
 	QueryTile int
+	// HeadTile is how many KV heads it likes to take together; 0 is 1.
+	HeadTile int
 	// MinKeysPerSplit is the least number of keys that a split is worth on it, at
 	// least 32; 0 leaves it to the plan.
 	MinKeysPerSplit int

@@ -27,6 +27,8 @@ const (
 	// fine is the part of a processor's share below which items pour like sand:
 	// they end level, without a simulation.
 	fine = 32
+	// closely is the part of the time that leaving a tile of heads together may cost.
+	closely = 16
 )
 
 // keyWork is the work of one key of a unit.
@@ -50,7 +52,8 @@ func (c *cut) overhead() int {
 // reason about them; it simulates a few cuts, from coarse to fine, and compares.
 type balance struct {
 	cuts  []cut
-	heads int
+	tiles int // of KV heads, each taken by one processor
+	tile  int // heads of a tile
 	width int
 	least int // keys of a split
 	work  int // of all items, overheads left out
@@ -60,10 +63,26 @@ type balance struct {
 	time  int   // of the best, in work of one processor
 }
 
-func newBalance(cfg *Config, cuts []cut) *balance {
-	b := &balance{cuts: cuts, heads: cfg.NumKVHeads, width: cfg.Width, least: cfg.minKeys(), time: maxInt}
+// balance chooses the splits of every cut.
+func (cfg *Config) balance(cuts []cut) {
+	apart := newBalance(cfg, cuts, 1)
+	apart.search()
+	if tile := min(cfg.HeadTile, cfg.NumKVHeads); tile > 1 {
+		together := newBalance(cfg, cuts, tile)
+		together.search()
+		if together.time <= apart.time+apart.time/closely {
+			together.adopt()
+			return
+		}
+	}
+	apart.adopt()
+}
+
+func newBalance(cfg *Config, cuts []cut, tile int) *balance {
+	tiles := ceil(cfg.NumKVHeads, tile)
+	b := &balance{cuts: cuts, tiles: tiles, tile: ceil(cfg.NumKVHeads, tiles), width: cfg.Width, least: cfg.minKeys(), time: maxInt}
 	for i := range cuts {
-		b.work += cuts[i].keys() * cuts[i].keyWork() * b.heads
+		b.work += cuts[i].keys() * cuts[i].keyWork() * b.tile * tiles
 	}
 	return b
 }
@@ -73,23 +92,21 @@ func newBalance(cfg *Config, cuts []cut) *balance {
 // in 8 waves of 31 splits each).
 var waves = [...]int{1, 2, 3, 4, 6, 8}
 
-// search sets every cut's splits. It simulates the uncut step first, then cuts
+// search looks for every cut's splits. It simulates the uncut step first, then cuts
 // of W/(Width·waves) an item, rounded to fewer and to more splits, and keeps the
 // soonest end, the coarser among those within 1/gain. It stops at what is within
 // 1/enough of the ideal.
 func (b *balance) search() {
 	b.best = make([]int, len(b.cuts))
 	if b.try(b.work+1, false) {
-		b.adopt()
 		return
 	}
 	for _, w := range waves {
 		piece := max(1, b.work/(b.width*w))
 		if b.try(piece, false) || b.try(piece+1, true) {
-			break
+			return
 		}
 	}
-	b.adopt()
 }
 
 func (b *balance) adopt() {
@@ -98,11 +115,11 @@ func (b *balance) adopt() {
 	}
 }
 
-// try cuts units into pieces of about that much work, and reports whether the
-// result is good enough to stop.
+// try cuts units into pieces of which a tile of heads makes about that much work, and
+// reports whether the result is good enough to stop.
 func (b *balance) try(piece int, up bool) bool {
 	for i := range b.cuts {
-		b.cuts[i].divide(piece, b.least, up)
+		b.cuts[i].divide(max(1, piece/b.tile), b.least, up)
 	}
 	time := b.simulate()
 	if time < b.time-b.time/gain {
@@ -146,8 +163,8 @@ func (b *balance) simulate() int {
 	sand := 0
 	for i := range b.cuts {
 		c := &b.cuts[i]
-		if work := ceil(c.keys(), max(c.n, 1)) * c.keyWork(); work <= limit {
-			sand += (c.keys()*c.keyWork() + c.n*c.overhead()) * b.heads
+		if work := ceil(c.keys(), max(c.n, 1)) * c.keyWork() * b.tile; work <= limit {
+			sand += (c.keys()*c.keyWork() + c.n*c.overhead()) * b.tile * b.tiles
 			continue
 		}
 		b.runs = appendRuns(b.runs, i, c)
@@ -156,11 +173,11 @@ func (b *balance) simulate() int {
 	l := &b.loads
 	l.reset(b.width)
 	for _, r := range b.runs {
-		l.place(r.work+b.cuts[r.cut].overhead(), r.count*b.heads)
+		l.place((r.work+b.cuts[r.cut].overhead())*b.tile, r.count*b.tiles)
 	}
 	largest := limit
 	if len(b.runs) > 0 {
-		largest = b.runs[0].work
+		largest = b.runs[0].work * b.tile
 	}
 	return max(l.top, (l.sum+sand)/b.width) + largest/straggle
 }

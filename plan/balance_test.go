@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/flashdec/flashdec/plan"
@@ -74,6 +75,44 @@ func TestEvenWork(t *testing.T) {
 	}
 	if mean := sum / float64(n); mean > 1.03 {
 		t.Errorf("the last processor ends at %.3f of the ideal in the mean of %d batches, want at most 1.03", mean, n)
+	}
+}
+
+// tilesEnd is when the last processor ends if each takes a split of all heads of a
+// tile at once.
+func tilesEnd(p *plan.Plan, tile int) int {
+	loads := make([]int, p.Config.Width)
+	for _, it := range p.Items {
+		if it.Head%tile == 0 {
+			least := slices.Index(loads, slices.Min(loads))
+			loads[least] += p.Work(it) * min(tile, p.Config.NumKVHeads-it.Head)
+		}
+	}
+	return slices.Max(loads)
+}
+
+// TestHeadTilesComeOutEven: a plan for processors that take a tile of heads together
+// is cut so that they end together, unless that would end later than without tiles;
+// one long sequence always is.
+func TestHeadTilesComeOutEven(t *testing.T) {
+	for name, seqs := range batches() {
+		for _, width := range []int{1, 2, 3, 7, 16} {
+			for _, heads := range []int{4, 8, 16} {
+				const tile = 8
+				cfg := plan.Config{Seqs: seqs, NumKVHeads: heads, GroupSize: 4, Width: width}
+				apart := mustNew(t, cfg)
+				cfg.HeadTile = tile
+				p := mustNew(t, cfg)
+				ideal := totalWork(p) / width
+				asked := len(seqs) == 1 || !slices.Equal(p.Items, apart.Items)
+				if end := tilesEnd(p, tile); asked && ideal >= 64*p.Work(plan.Item{NumQueries: 1, End: leastPart}) && end > ideal+ideal/8 {
+					t.Errorf("%s, %d KV heads, width %d: tiles of heads end at %d, ideal %d\n%s", name, heads, width, end, ideal, p)
+				}
+				if end := maxLoad(apart); maxLoad(p) > end+end/10 {
+					t.Errorf("%s, %d KV heads, width %d: heads by themselves end at %d, without tiles at %d\n%s", name, heads, width, maxLoad(p), end, p)
+				}
+			}
+		}
 	}
 }
 

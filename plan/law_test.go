@@ -30,6 +30,7 @@ func config(t *rapid.T) plan.Config {
 		QueryTile:  rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 40)).Draw(t, "tile"),
 
 		MinKeysPerSplit: leastKeys(t),
+		HeadTile:        rapid.IntRange(0, 10).Draw(t, "head tile"),
 	}
 }
 
@@ -218,7 +219,7 @@ func TestInvariantBorders(t *testing.T) {
 		at := rapid.IntRange(0, 63).Draw(t, "place")
 		cfg.Seqs[at] = mine
 		cfg.Width = rapid.IntRange(1, 200).Draw(t, "other width")
-		cfg.MinKeysPerSplit = leastKeys(t)
+		cfg.MinKeysPerSplit, cfg.HeadTile = leastKeys(t), rapid.IntRange(0, 10).Draw(t, "other head tile")
 		among, err := plan.New(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,7 @@ func (cfg *Config) split(cuts []cut) {
 			cuts[i].n = invariantSplits(cuts[i].keys())
 		}
 	default:
-		newBalance(cfg, cuts).search()
+		cfg.balance(cuts)
 	}
 }
 
@@ -69,6 +69,7 @@ func (cfg *Config) validate() error {
 		{"window", cfg.Window, 0, maxInt, attn.ErrOption},
 		{"number of splits", cfg.NumSplits, 0, maxInt, attn.ErrOption},
 		{"query tile", cfg.QueryTile, 0, maxInt, attn.ErrOption},
+		{"head tile", cfg.HeadTile, 0, maxInt, attn.ErrOption},
 		{"keys of starting an item", cfg.StartKeys, 0, maxStart, attn.ErrOption},
 		{"least number of keys per split", cfg.minKeys(), LeastKeysPerSplit, maxLen, attn.ErrOption},
 	} {

@@ -29,6 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		{func(c *plan.Config) { c.Window = -1 }, attn.ErrOption, "window is -1, want at least 0"},
 		{func(c *plan.Config) { c.NumSplits = -2 }, attn.ErrOption, "number of splits is -2, want at least 0"},
 		{func(c *plan.Config) { c.QueryTile = -3 }, attn.ErrOption, "query tile is -3, want at least 0"},
+		{func(c *plan.Config) { c.HeadTile = -1 }, attn.ErrOption, "head tile is -1, want at least 0"},
 		{func(c *plan.Config) { c.MinKeysPerSplit = -1 }, attn.ErrOption, "least number of keys per split is -1, want 32 to"},
 		{func(c *plan.Config) { c.MinKeysPerSplit = 31 }, attn.ErrOption, "least number of keys per split is 31, want 32 to"},
 		{func(c *plan.Config) { c.MinKeysPerSplit = math.MaxInt }, attn.ErrOption, "want 32 to"},

@@ -29,6 +29,11 @@ type Config struct {
 	// the batch around it, its place, or Width.
 	Invariant bool
 	QueryTile int // most queries an item takes; 0 is all
+	// HeadTile is how many KV heads a processor likes to take together, item by item;
+	// 0 is 1. Where cutting keys instead of parting heads ends a step about as soon,
+	// the plan does so. Like MinKeysPerSplit it bounds what the plan chooses and
+	// nothing else.
+	HeadTile int
 	// MinKeysPerSplit is the least number of keys that a split is worth, at least
 	// LeastKeysPerSplit; 0 is the plan's own constant, 128. It bounds what the plan chooses and
 	// nothing else: not NumSplits, and not Invariant, whose splits would then

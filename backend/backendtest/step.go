@@ -155,6 +155,7 @@ func (s *Step) Plan(info backend.Info) (*plan.Plan, error) {
 		NumSplits:  c.NumSplits,
 		Invariant:  c.Invariant,
 		QueryTile:  info.QueryTile,
+		HeadTile:   info.HeadTile,
 
 		MinKeysPerSplit: info.MinKeysPerSplit,
 	}

@@ -69,6 +69,7 @@ func (b *Backend) Info() backend.Info {
 		Kernel:    simd.Level(),
 		Width:     b.threads,
 		QueryTile: queryTile,
+		HeadTile:  sideBySide,
 		Traces:    true,
 	}
 }

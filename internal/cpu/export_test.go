@@ -1,8 +1,21 @@
 package cpu
 
+import "github.com/flashdec/flashdec/backend"
+
 // NewEager returns a backend that wakes helpers however small a launch is.
 func NewEager(opt Options) *Backend {
 	b := New(opt)
 	b.helperWork = 1
 	return b
+}
+
+// SideBySide is the most KV heads that go side by side in a launch on so many workers.
+func SideBySide(l *backend.Launch, workers int) int {
+	j := &job{launch: l}
+	j.handOut(workers)
+	most := 0
+	for i := range j.tasks {
+		most = max(most, j.tasks[i].heads)
+	}
+	return most
 }
