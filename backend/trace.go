@@ -13,28 +13,37 @@ const NoLane = -1
 
 // Span is one piece of work: on which processor, from when to when.
 type Span struct {
-	Lane       int   // the processor: a goroutine's seat, an SM's number; or NoLane
+	Lane       int   // where: a goroutine's seat, a place on an SM; or NoLane
 	Begin, End int64 // nanoseconds since the decode began
 }
 
 // Trace is what the processors did in one decode. Each piece of work has a place
 // of its own, so processors record without regard to each other.
 type Trace struct {
-	Lanes int // processors that there are, those without work counted
+	Lanes int // of all processors that there are, those without work counted
+	// Slots is how many lanes a processor has side by side, for that many pieces of
+	// work at a time: lane i is of processor i / Slots. 0 is 1.
+	Slots int
 	// Items are the times of the plan's items, Merges those of the merges of its
 	// units: [len(Plan.Items)], [len(Plan.Units)]. The merge of a unit with
 	// fewer than two splits has NoLane.
 	Items, Merges []Span
-	End           int64 // when the decode was done, on the same clock
+	// More is further work of items and units of which several processors computed a
+	// part each: other query rows, or the merge of some of the splits.
+	More []Work
+	End  int64 // when the decode was done, on the same clock
 }
 
-// Reset makes room for the trace of a plan on that many processors, and forgets
-// what was recorded.
+// Processors is how many processors the lanes are of.
+func (t *Trace) Processors() int { return t.Lanes / max(t.Slots, 1) }
+
+// Reset makes room for the trace of a plan on that many processors of a lane each, and
+// forgets what was recorded.
 func (t *Trace) Reset(p *plan.Plan, lanes int) {
 	if p == nil {
 		p = new(plan.Plan)
 	}
-	t.Lanes, t.End = lanes, 0
+	t.Lanes, t.Slots, t.More, t.End = lanes, 1, t.More[:0], 0
 	t.Items = slices.Grow(t.Items[:0], len(p.Items))[:len(p.Items)]
 	t.Merges = slices.Grow(t.Merges[:0], len(p.Units))[:len(p.Units)]
 	for _, spans := range [][]Span{t.Items, t.Merges} {
@@ -73,6 +82,11 @@ func (t *Trace) ByLane() [][]Work {
 			lanes[s.Lane] = append(lanes[s.Lane], Work{s, Merge, i})
 		}
 	}
+	for _, w := range t.More {
+		if w.Lane >= 0 && w.Lane < len(lanes) {
+			lanes[w.Lane] = append(lanes[w.Lane], w)
+		}
+	}
 	for _, work := range lanes {
 		slices.SortStableFunc(work, func(a, b Work) int {
 			return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End))
@@ -93,6 +107,9 @@ func (t *Trace) Check(p *plan.Plan) error {
 	}
 	if t.Lanes < 0 || t.Lanes > plan.MaxWidth {
 		return fmt.Errorf("trace of %d lanes, want 0 to %d", t.Lanes, plan.MaxWidth)
+	}
+	if t.Slots < 0 || t.Lanes%max(t.Slots, 1) != 0 {
+		return fmt.Errorf("trace of %d lanes, %d a processor, want a multiple of that", t.Lanes, t.Slots)
 	}
 	if len(t.Items) != len(p.Items) || len(t.Merges) != len(p.Units) {
 		return fmt.Errorf("trace of %d items and %d units, want %d and %d", len(t.Items), len(t.Merges), len(p.Items), len(p.Units))
@@ -117,6 +134,14 @@ func (t *Trace) Check(p *plan.Plan) error {
 		}
 		if s.Begin < ready[i] {
 			return fmt.Errorf("merge of unit %d begins at %d ns, want no earlier than its last split's end at %d", i, s.Begin, ready[i])
+		}
+	}
+	for _, w := range t.More {
+		if n := map[Kind]int{Item: len(p.Items), Merge: len(p.Units)}[w.Kind]; w.Index < 0 || w.Index >= n {
+			return fmt.Errorf("further work of kind %d on %d, want 0 to %d", w.Kind, w.Index, n-1)
+		}
+		if err := t.within(w.Span); err != nil {
+			return fmt.Errorf("further work %+v: %w", w, err)
 		}
 	}
 	return t.checkLanes()

@@ -102,10 +102,6 @@ func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
 
 // write writes the decodes in the format that the name asks for.
 func (r *traceReport) write(path string) error {
-	lane := "worker"
-	if r.Backend != "cpu" {
-		lane = "processor"
-	}
 	runs := make([]timeline.Run, len(r.Decodes))
 	for i := range runs {
 		runs[i] = r.Decodes[i].run
@@ -113,9 +109,9 @@ func (r *traceReport) write(path string) error {
 	about := append([]string{r.Title}, r.notes()...)
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		return whole.Write(path, func(w io.Writer) error {
-			return timeline.WriteEvents(w, runs, lane, map[string]string{"step": strings.Join(about, "; ")})
+			return timeline.WriteEvents(w, runs, r.processor(), map[string]string{"step": strings.Join(about, "; ")})
 		})
 	}
-	picture := timeline.Picture{Title: r.Title, Notes: r.notes(), Lane: lane, Runs: runs}
+	picture := timeline.Picture{Title: r.Title, Notes: r.notes(), Lane: r.processor(), Runs: runs}
 	return whole.Write(path, picture.WriteSVG)
 }

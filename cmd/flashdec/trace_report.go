@@ -85,21 +85,29 @@ func (d *tracedDecode) report(bytes int) decodeTrace {
 	r := decodeTrace{
 		run: d.run, Name: d.run.Name, Splits: p.MaxSplits(), Units: len(p.Units), Items: len(p.Items), Reason: p.Reason,
 		Seconds: seconds(trace.End), SecondsMin: seconds(d.traces[0].End), SecondsMax: seconds(d.traces[len(d.traces)-1].End),
-		Woken: d.woken.workers, Asleep: d.woken.why(), Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Lanes)),
+		Woken: d.woken.workers, Asleep: d.woken.why(), Busy: sum.Busy, Merging: seconds(sum.Merging), Workers: make([]workerTrace, len(sum.Processors)),
 	}
 	r.Rate = float64(bytes) / max(r.Seconds, 1e-9)
-	for i, l := range sum.Lanes {
+	for i, l := range sum.Processors {
 		r.Workers[i] = workerTrace{l.Items, l.Merges, l.Keys, seconds(l.Busy), seconds(trace.End - l.Busy)}
 		r.Merges += l.Merges
 	}
-	if sum.Longest >= 0 {
-		it, span := p.Items[sum.Longest], trace.Items[sum.Longest]
-		r.Longest = &longestItem{it.Seq, it.Head, it.Begin, it.End, seconds(span.End - span.Begin)}
+	if w := sum.Longest; w != nil {
+		it := p.Items[w.Index]
+		r.Longest = &longestItem{it.Seq, it.Head, it.Begin, it.End, seconds(w.End - w.Begin)}
 	}
 	return r
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// processor is what computes an item at a time.
+func (r *traceReport) processor() string {
+	if r.Backend == "cuda" {
+		return "SM"
+	}
+	return "worker"
+}
 
 // notes are the lines below a picture's title.
 func (r *traceReport) notes() []string {
@@ -112,7 +120,7 @@ func (r *traceReport) notes() []string {
 		device = " on " + device
 	}
 	notes := []string{
-		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(r.Threads, "worker"), r.Kernel, cache),
+		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(len(r.Decodes[0].Workers), r.processor()), r.Kernel, cache),
 		fmt.Sprintf("each is the median of %s, after %d to warm up", count(r.Rounds, "decode"), warmUps),
 	}
 	if r.Tuned != "" {
@@ -134,7 +142,7 @@ func (r *traceReport) print(t *terminal) {
 		span = max(span, r.Decodes[i].run.Trace.End)
 	}
 	for i := range r.Decodes {
-		r.Decodes[i].print(t, span)
+		r.Decodes[i].print(t, r.processor(), span)
 	}
 	t.printf("\n%s\n", fold(fmt.Sprintf("A column is %s: █ all of it busy, ▁ a little, · waiting, ◆ a merge.", timeline.Duration(max(span/laneColumns, 1))), 0))
 	if n := len(r.Decodes); n > 1 {
@@ -164,11 +172,11 @@ func (r *traceReport) outcome() string {
 	if before := timeline.Percent(first.Busy); before != timeline.Percent(last.Busy) {
 		busy += ", not " + before
 	}
-	return fmt.Sprintf("With %s the decode %s: workers are busy %s.", name, how, busy)
+	return fmt.Sprintf("With %s the decode %s: %ss are busy %s.", name, how, r.processor(), busy)
 }
 
-func (d *decodeTrace) print(t *terminal, span int64) {
-	t.printf("\n%s: %s, workers busy %s of the time\n", d.Name, duration(d.Seconds), timeline.Percent(d.Busy))
+func (d *decodeTrace) print(t *terminal, processor string, span int64) {
+	t.printf("\n%s: %s, %ss busy %s of the time\n", d.Name, duration(d.Seconds), processor, timeline.Percent(d.Busy))
 	parts := []string{count(d.Items, "item")}
 	if l := d.Longest; l != nil {
 		parts = append(parts, fmt.Sprintf("the longest %s (sequence %d, KV head %d, %s)", duration(l.Seconds), l.Seq, l.Head, count(l.End-l.Begin, "key")))
@@ -180,5 +188,5 @@ func (d *decodeTrace) print(t *terminal, span int64) {
 	if d.Asleep != "" {
 		t.printf("%s\n", fold(d.Asleep, 0))
 	}
-	t.printf("%s", d.run.Text("worker", laneColumns, span))
+	t.printf("%s", d.run.Text(processor, laneColumns, span))
 }

@@ -24,13 +24,14 @@ type Config struct {
 type Backend struct {
 	ctx             *nv.Context
 	name            string
-	target          build.Target
+	capability      [2]int // major, minor
 	multiprocessors int
 	sharedLimit     int // of a block, dynamic
 
 	mu      sync.Mutex // held over every use of what follows
 	closed  bool
 	module  *nv.Module
+	tracing *nv.Module // the traced build, once a step has asked for it
 	stream  *nv.Stream
 	kernels map[variant]*kernel
 	tuning  tuning
@@ -72,13 +73,13 @@ func (b *Backend) describe(dev nv.Device) error {
 	if b.name, err = dev.Name(); err != nil {
 		return err
 	}
-	var major, minor int
+	major, minor := &b.capability[0], &b.capability[1]
 	for _, a := range []struct {
 		value *int
 		which nv.Attribute
 	}{
-		{&major, nv.ComputeCapabilityMajor},
-		{&minor, nv.ComputeCapabilityMinor},
+		{major, nv.ComputeCapabilityMajor},
+		{minor, nv.ComputeCapabilityMinor},
 		{&b.multiprocessors, nv.MultiprocessorCount},
 		{&b.sharedLimit, nv.MaxSharedMemoryPerBlock},
 	} {
@@ -86,11 +87,10 @@ func (b *Backend) describe(dev nv.Device) error {
 			return err
 		}
 	}
-	if major < 8 {
-		return fmt.Errorf("%w: %s has compute capability %d.%d, want 8.0 or newer", nv.ErrNoGPU, b.name, major, minor)
+	if *major < 8 {
+		return fmt.Errorf("%w: %s has compute capability %d.%d, want 8.0 or newer", nv.ErrNoGPU, b.name, *major, *minor)
 	}
 	b.sharedLimit -= staticShared
-	b.target = build.Kernels.For(major, minor)
 	b.tuning = tuningFor(b.sharedLimit)
 	return nil
 }
@@ -104,19 +104,42 @@ func tuningFor(sharedLimit int) tuning {
 // start loads the kernels' module and makes the stream.
 func (b *Backend) start(image []byte) error {
 	var err error
-	if image == nil {
-		if image, err = unpack(&build.Kernels, b.target.File); err != nil {
-			return err
-		}
-		if b.target.Major == 0 {
-			image = append(image, 0) // PTX is text
-		}
+	if image != nil {
+		b.module, err = b.ctx.LoadModule(image)
+	} else {
+		b.module, err = b.loadArchive(&build.Kernels)
 	}
-	if b.module, err = b.ctx.LoadModule(image); err != nil {
-		return fmt.Errorf("cuda: loading %s: %w", b.target.File, err)
+	if err != nil {
+		return err
 	}
 	b.stream, err = b.ctx.NewStream()
 	return err
+}
+
+// loadArchive loads what an archive has for the GPU.
+func (b *Backend) loadArchive(a *build.Archive) (*nv.Module, error) {
+	target := a.For(b.capability[0], b.capability[1])
+	image, err := unpack(a, target.File)
+	if err != nil {
+		return nil, err
+	}
+	if target.Major == 0 {
+		image = append(image, 0) // PTX is text
+	}
+	m, err := b.ctx.LoadModule(image)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: loading %s of %s: %w", target.File, a.File, err)
+	}
+	return m, nil
+}
+
+// tracedModule loads the traced build once.
+func (b *Backend) tracedModule() (*nv.Module, error) {
+	var err error
+	if b.tracing == nil {
+		b.tracing, err = b.loadArchive(&build.Traced)
+	}
+	return b.tracing, err
 }
 
 // startKeys is what a block costs before its first key and after its last, about
@@ -130,7 +153,7 @@ func (b *Backend) Info() backend.Info {
 	return backend.Info{
 		Name:      "cuda",
 		Device:    b.name,
-		Kernel:    b.target.Arch(),
+		Kernel:    build.Kernels.For(b.capability[0], b.capability[1]).Arch(),
 		Width:     b.multiprocessors &^ 7,
 		QueryTile: maxRows,
 		StartKeys: startKeys,
@@ -153,6 +176,9 @@ func (b *Backend) Close() error {
 			err = errors.Join(err, o.free())
 		}
 		b.owners = nil
+		if b.tracing != nil {
+			err = errors.Join(err, b.tracing.Unload())
+		}
 		return errors.Join(err, b.stream.Destroy(), b.module.Unload())
 	})
 	return errors.Join(err, b.ctx.Release())
@@ -183,7 +209,7 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	k, v := plane(l.KV.K), plane(l.KV.V)
 	s, err := b.newStep(StepConfig{
 		Shape: l.Shape, Options: l.Options, Plan: l.Plan,
-		Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: k, V: v,
+		Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: k, V: v, traced: l.Trace != nil,
 	})
 	if err != nil {
 		return err
@@ -203,10 +229,13 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := s.Launch(b.stream, bufs); err != nil {
+	if err := errors.Join(s.clearTrace(b.stream), s.Launch(b.stream, bufs), download(b.stream, &bufs, l)); err != nil {
 		return err
 	}
-	return download(b.stream, &bufs, l)
+	if l.Trace == nil {
+		return nil
+	}
+	return s.readTrace(b.stream, l.Trace, l.Plan)
 }
 
 // Stream is the backend's own.

@@ -13,7 +13,7 @@ import (
 	"github.com/flashdec/flashdec/kv"
 )
 
-//go:embed kernels.zip
+//go:embed *.zip
 var archives embed.FS
 
 // unpack reads an image of an embedded archive.
@@ -55,6 +55,7 @@ type variant struct {
 	valueDim int
 	rows     int  // query rows a block takes
 	alone    bool // a block has a multiprocessor to itself
+	traced   bool // of the traced build
 }
 
 var generalVariant = variant{name: "general", rows: rowsPerSet}
@@ -215,8 +216,16 @@ func (b *Backend) kernel(v variant, valueDim int) (*kernel, error) {
 }
 
 func (b *Backend) load(k *kernel) error {
-	var err error
-	if k.fn, err = b.module.Function(k.name); err != nil {
+	module, err := b.module, error(nil)
+	if k.traced {
+		if module, err = b.tracedModule(); err != nil {
+			return err
+		}
+	}
+	if k.fn, err = module.Function(k.name); err != nil {
+		if k.traced {
+			return fmt.Errorf("cuda: the traced build, which has few kernels to be small, lacks %s: %w", k.name, err)
+		}
 		return err
 	}
 	// Variants of one function differ in what they use.

@@ -18,10 +18,7 @@ type layout struct {
 // that see no key get a block with no keys, which writes their empty rows.
 func layOut(c StepConfig, tables []tableStart, rows int) layout {
 	p := c.Plan
-	first := make([]int, len(p.Units)+1) // counters of a unit
-	for i, u := range p.Units {
-		first[i+1] = first[i] + tiles(u.NumQueries*p.Config.GroupSize, rows)
-	}
+	first := firstCounters(p, rows)
 	var works []work
 	add := func(w work) {
 		for row := 0; row < int(w.itemRows); row += rows {
@@ -53,6 +50,16 @@ func layOut(c StepConfig, tables []tableStart, rows int) layout {
 		}
 	}
 	return layout{works: works, counters: first[len(p.Units)]}
+}
+
+// firstCounters is each unit's first counter, one a tile of so many query rows, and at
+// last how many there are: [units + 1].
+func firstCounters(p *plan.Plan, rows int) []int {
+	first := make([]int, len(p.Units)+1)
+	for i, u := range p.Units {
+		first[i+1] = first[i] + tiles(u.NumQueries*p.Config.GroupSize, rows)
+	}
+	return first
 }
 
 // tableStart is where a sequence's queries and page table begin.

@@ -23,7 +23,7 @@ var (
 	measureCases  = flag.String("measure-cases", ".", "regular expression of the cases to time, suite/name")
 	measureTuning = flag.String("measure-tunings", "0:0:0:0", "geometries to time, warps:KiB:splits:keys a split, 0 for what the backend chooses, separated by commas")
 	measureCommit = flag.String("measure-commit", "", "commit to record")
-	measureTrace  = flag.Bool("measure-trace", false, "print where blocks spend their time; wants an -image built with FLASHDEC_TRACE")
+	measureTrace  = flag.Bool("measure-trace", false, "print where blocks spend their time, by the traced build")
 	measureLimit  = flag.Int("measure-max-mb", 8192, "skip cases with more KV than this")
 )
 
@@ -139,15 +139,15 @@ func (m *meter) time(c timing, tuned string) (measured, error) {
 	defer func() { err = errors.Join(err, s.free()) }()
 	half, bytes := c.kvBytes()/2, c.kvBytes()
 	sets := m.sets(bytes)
-	launch := func(i int) error {
+	launch := func(s *Step, i int) error {
 		bufs := Buffers{K: sc.K, V: sc.V, Q: m.q, Out: m.out}
 		bufs.K.Data = m.pool + nv.Pointer(i%sets*bytes)
 		bufs.V.Data = bufs.K.Data + nv.Pointer(half)
 		return s.Launch(m.b.stream, bufs)
 	}
-	seconds, least, err := m.median(launchesFor(c.bytesRead(), sets), launch)
+	seconds, least, err := m.median(launchesFor(c.bytesRead(), sets), func(i int) error { return launch(s, i) })
 	if err == nil && *measureTrace {
-		err = m.trace(s, launch)
+		err = m.trace(sc, launch)
 	}
 	return measured{
 		Suite: c.suite, Case: c.name, Backend: "cuda", Impl: "flashdec", Batch: c.batch, QHeads: c.hq, KVHeads: c.hkv,

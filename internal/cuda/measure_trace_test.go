@@ -4,39 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/flashdec/flashdec/internal/nv"
 )
 
-// stamp is Stamp of kernels/trace.cuh; a block has one a mark, zero where it did not pass.
-type stamp struct {
-	time   uint64 // ns
-	cycles uint32
-	_      uint32 // the multiprocessor
+var markNames = [numMarks]string{
+	"started", "first tile", "walked", "stored", "band arrived", "band gathered", "band stored", "arrived", "gathered", "done",
 }
 
-var marks = [...]string{"started", "first tile", "walked", "stored", "band arrived", "gathered", "stored", "arrived", "gathered", "done"}
-
-// trace prints, for one launch among many, when blocks reach their marks after the
-// first one started, and the cycles since the mark before.
-func (m *meter) trace(s *Step, launch func(int) error) error {
+// trace prints, for the last of many launches of the step by the traced build, when
+// blocks reach their marks after the first one started, and the cycles since the mark
+// before.
+func (m *meter) trace(sc StepConfig, launch func(s *Step, i int) error) (err error) {
 	const launches = 12
-	blocks := int(s.grid.X * s.grid.Y * s.grid.Z)
-	stamps := make([]stamp, launches*blocks*len(marks))
-	bytes := len(stamps) * int(unsafe.Sizeof(stamps[0]))
-	at, err := m.b.ctx.Alloc(bytes)
+	sc.traced = true
+	s, err := m.b.newStep(sc)
 	if err != nil {
 		return err
 	}
-	defer func() { s.params.trace = 0 }()
+	defer func() { err = errors.Join(err, s.free()) }()
 	g, err := m.b.stream.Capture(func() error {
-		if err := m.b.stream.Fill(at, 0, bytes); err != nil {
-			return err
-		}
 		for i := range launches {
-			s.params.trace = at + nv.Pointer(i*bytes/launches)
-			if err := launch(i); err != nil {
+			if err := errors.Join(s.clearTrace(m.b.stream), launch(s, i)); err != nil {
 				return err
 			}
 		}
@@ -45,34 +34,33 @@ func (m *meter) trace(s *Step, launch func(int) error) error {
 	if err != nil {
 		return err
 	}
+	stamps := make([]blockStamps, len(s.traced))
 	for range 3 {
-		err = errors.Join(err, g.Launch(m.b.stream))
+		if err := errors.Join(g.Launch(m.b.stream), nv.Download(m.b.stream, stamps, s.params.trace)); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(err, nv.Download(m.b.stream, stamps, at), g.Destroy(), m.b.ctx.Free(at)); err != nil {
-		return err
-	}
-	for i := 4; i < launches; i += 4 {
-		printTrace(stamps[i*blocks*len(marks):][:blocks*len(marks)])
-	}
-	return nil
+	printMarks(stamps)
+	return g.Destroy()
 }
 
-func printTrace(stamps []stamp) {
-	n := len(marks)
-	start := stamps[0].time
-	for i := 0; i < len(stamps); i += n {
-		start = min(start, stamps[i].time)
+func printMarks(stamps []blockStamps) {
+	start := stamps[0][markStarted].time
+	for i := range stamps {
+		start = min(start, stamps[i][markStarted].time)
 	}
-	for k, name := range marks {
+	for mark, name := range markNames {
 		var when, cycles []int
-		for i := 0; i < len(stamps); i += n {
-			if x := stamps[i+k]; x.time != 0 {
-				when = append(when, int(x.time-start))
-				for j := k - 1; j >= 0; j-- {
-					if before := stamps[i+j]; before.time != 0 {
-						cycles = append(cycles, int(x.cycles-before.cycles))
-						break
-					}
+		for i := range stamps {
+			b := &stamps[i]
+			if !b.passed(mark) {
+				continue
+			}
+			when = append(when, int(b[mark].time-start))
+			for before := mark - 1; before >= 0; before-- {
+				if b.passed(before) {
+					cycles = append(cycles, int(b[mark].cycles-b[before].cycles))
+					break
 				}
 			}
 		}
@@ -81,7 +69,7 @@ func printTrace(stamps []stamp) {
 		}
 		slices.Sort(when)
 		slices.Sort(cycles)
-		line := fmt.Sprintf("    %-10s %4d blocks  ns %6d %6d %6d", name, len(when), when[0], when[len(when)/2], when[len(when)-1])
+		line := fmt.Sprintf("    %-13s %4d blocks  ns %6d %6d %6d", name, len(when), when[0], when[len(when)/2], when[len(when)-1])
 		if len(cycles) > 0 {
 			line += fmt.Sprintf("   cycles %6d %6d %6d", cycles[0], cycles[len(cycles)/2], cycles[len(cycles)-1])
 		}

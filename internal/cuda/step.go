@@ -36,6 +36,8 @@ type StepConfig struct {
 	// and page tables are then read when the step runs (see [Step.Follow]), and the
 	// plan's splits are cut anew for them.
 	Capacity []int
+
+	traced bool // by the traced build of the kernels
 }
 
 // Step is a decode step whose plan, page tables and scratch lie on the device.
@@ -54,6 +56,8 @@ type Step struct {
 	// Of a step that follows its sequences' lengths.
 	capacity []int
 	lost     nv.Pointer // int32
+
+	traced []tracedBlock // of a traced step
 }
 
 // NewStep puts a step on the device.
@@ -81,6 +85,7 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 		rows = max(rows, u.NumQueries*c.Shape.GroupSize())
 	}
 	v := choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows)
+	v.traced = c.traced
 	v.alone = v.keyDim != 0 && b.oneWave(c.Plan, tiles(rows, v.rows))
 	k, err := b.kernel(v, c.Shape.ValueDim)
 	if err != nil {
@@ -139,6 +144,11 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		l.regularise(c)
 	} else if err := s.followable(c, &l); err != nil {
 		return err
+	}
+	if c.traced {
+		if err := s.makeTraceable(&l, c.Plan); err != nil {
+			return err
+		}
 	}
 	s.bands(c.Plan)
 	s.grid = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}

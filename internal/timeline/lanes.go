@@ -3,34 +3,33 @@ package timeline
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/flashdec/flashdec/backend"
 )
 
-// maxRows is how many lines a run's lanes take at most; where there are more
-// lanes, a line is the mean of several.
+// maxRows is how many lines a run's processors take at most; where there are more,
+// a line is the mean of several.
 const maxRows = 16
 
-// Text is the run as lanes of so many columns, which stand for span nanoseconds:
+// Text is the run as processors' lanes of so many columns, which stand for span nanoseconds:
 // a block's height is how busy its time was, a dot is waiting, ◆ a merge. Each
 // line ends with its busy share of the run's own time. It is of letters' widths
 // 12 + columns + 6.
 func (r *Run) Text(lane string, columns int, span int64) string {
-	lanes := r.Trace.ByLane()
-	per := (len(lanes) + maxRows - 1) / max(maxRows, 1)
+	all := r.processors()
+	per := (len(all) + maxRows - 1) / max(maxRows, 1)
 	var b strings.Builder
-	for first := 0; first < len(lanes); first += per {
-		last := min(first+per, len(lanes))
+	for first := 0; first < len(all); first += per {
+		last := min(first+per, len(all))
 		name := fmt.Sprintf("%s %d", lane, first)
 		if last-first > 1 {
 			name = fmt.Sprintf("%d–%d", first, last-1)
 		}
 		cells := newCells(columns, span)
-		for _, work := range lanes[first:last] {
-			for _, w := range work {
-				cells.add(w)
-			}
+		for _, lanes := range all[first:last] {
+			cells.add(lanes)
 		}
 		fmt.Fprintf(&b, "%11s %s %5s\n", name, cells.draw(last-first, r.Trace.End), Percent(cells.busy/float64(max(r.Trace.End, 1))/float64(last-first)))
 	}
@@ -57,15 +56,19 @@ func (c *cells) column(ns int64) int {
 	return min(int(float64(ns)/c.each), len(c.work)-1)
 }
 
-// add spreads a piece of work over the columns it touches.
-func (c *cells) add(w backend.Work) {
-	c.busy += float64(w.End - w.Begin)
-	for i := c.column(w.Begin); i <= c.column(w.End); i++ {
-		from, to := float64(i)*c.each, float64(i+1)*c.each
-		c.work[i] += max(0, min(float64(w.End), to)-max(float64(w.Begin), from))
+// add spreads a processor's work over the columns it touches.
+func (c *cells) add(lanes [][]backend.Work) {
+	for _, w := range atWork(lanes) {
+		c.busy += float64(w.End - w.Begin)
+		for i := c.column(w.Begin); i <= c.column(w.End); i++ {
+			from, to := float64(i)*c.each, float64(i+1)*c.each
+			c.work[i] += max(0, min(float64(w.End), to)-max(float64(w.Begin), from))
+		}
 	}
-	if w.Kind == backend.Merge {
-		c.merge[c.column(w.Begin)] = true
+	for _, w := range slices.Concat(lanes...) {
+		if w.Kind == backend.Merge {
+			c.merge[c.column(w.Begin)] = true
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/flashdec/flashdec/backend"
 )
 
-// pitch is how far apart lanes are, of which there are n: high enough to be read
+// pitch is how far apart processors are, of which there are n: high enough to be read
 // where they are few, and a pixel at least where they are many.
 func pitch(n int) float64 { return min(max(352/float64(max(n, 1)), 1), 26) }
 
@@ -15,13 +15,16 @@ func (p *Picture) panel(s *svg, r *Run, a *axis, name string, y float64) float64
 	s.text("name", margin, y, "start", name)
 	s.text("", pageWidth-margin, y, "end", p.figures(r))
 	y += 14
-	high := pitch(r.Trace.Lanes)
-	p.laneNames(s, r.Trace.Lanes, y)
+	high := pitch(r.Trace.Processors())
+	p.laneNames(s, r.Trace.Processors(), y)
 	colour := colours(r)
 	top := y
-	for _, work := range r.Trace.ByLane() {
-		l := lane{run: r, axis: a, colour: colour, top: y, high: high - min(high/5, 3)}
-		l.draw(s, work)
+	for _, lanes := range r.processors() {
+		each := (high - min(high/5, 3)) / float64(len(lanes))
+		for i, work := range lanes {
+			l := lane{run: r, axis: a, colour: colour, top: y + float64(i)*each, high: each}
+			l.draw(s, work)
+		}
 		y += high
 	}
 	end := a.x(r.Trace.End)
@@ -33,19 +36,19 @@ func (p *Picture) panel(s *svg, r *Run, a *axis, name string, y float64) float64
 	return y
 }
 
-// laneNames writes the names beside the lanes, as many as do not overlap.
-func (p *Picture) laneNames(s *svg, lanes int, y float64) {
-	high := pitch(lanes)
+// laneNames writes the processors' names beside them, as many as do not overlap.
+func (p *Picture) laneNames(s *svg, n int, y float64) {
+	high := pitch(n)
 	every := 1
 	for float64(every)*high < 12 {
 		every *= 2
 	}
-	for i := 0; i < lanes; i += every {
+	for i := 0; i < n; i += every {
 		s.text("faint", plotLeft-10, y+(float64(i)+0.5)*high+3, "end", fmt.Sprintf("%s %d", p.Lane, i))
 	}
 }
 
-// lane is a processor's lane being drawn.
+// lane is one being drawn.
 type lane struct {
 	run       *Run
 	axis      *axis

@@ -23,7 +23,7 @@ type event struct {
 }
 
 // WriteEvents writes runs in the Trace Event Format: a process a run, a thread a
-// processor, named lane ("worker 0"); other is what is said of the whole.
+// lane of a processor, named after it ("worker 0"); other is what is said of the whole.
 func WriteEvents(w io.Writer, runs []Run, lane string, other map[string]string) error {
 	b := bufio.NewWriter(w)
 	about, err := json.Marshal(other)
@@ -60,7 +60,7 @@ func (r *Run) events(pid int, lane string, put func(event) error) error {
 		return err
 	}
 	for tid, work := range r.Trace.ByLane() {
-		name := map[string]any{"name": fmt.Sprintf("%s %d", lane, tid)}
+		name := map[string]any{"name": r.laneName(lane, tid)}
 		if err := put(event{Phase: "M", Name: "thread_name", PID: pid, TID: tid, Args: name}); err != nil {
 			return err
 		}
@@ -77,6 +77,16 @@ func (r *Run) events(pid int, lane string, put func(event) error) error {
 		}
 	}
 	return nil
+}
+
+// laneName is "SM 3", or "SM 3, slot 1" where processors have several lanes.
+func (r *Run) laneName(processor string, lane int) string {
+	slots := max(r.Trace.Slots, 1)
+	name := fmt.Sprintf("%s %d", processor, lane/slots)
+	if slots > 1 {
+		name += fmt.Sprintf(", slot %d", lane%slots)
+	}
+	return name
 }
 
 // event is a piece of work as an event.

@@ -33,7 +33,7 @@ const enlargeFrom = 2.5
 type Picture struct {
 	Title string
 	Notes []string // lines below the title
-	Lane  string   // what a lane is: "worker", "SM"
+	Lane  string   // what a processor is: "worker", "SM"
 	Runs  []Run    // at least one
 }
 
@@ -146,10 +146,10 @@ func (p *Picture) inWords() string {
 func (p *Picture) figures(r *Run) string {
 	sum := r.Summary()
 	merges := 0
-	for _, l := range sum.Lanes {
-		merges += l.Merges
+	for _, p := range sum.Processors {
+		merges += p.Merges
 	}
-	text := fmt.Sprintf("%s; %s busy %s of the time", Duration(r.Trace.End), count(r.Trace.Lanes, p.Lane), Percent(sum.Busy))
+	text := fmt.Sprintf("%s; %s busy %s of the time", Duration(r.Trace.End), count(len(sum.Processors), p.Lane), Percent(sum.Busy))
 	text += "; " + count(len(r.Plan.Items), "item")
 	if merges > 0 {
 		text += ", " + count(merges, "merge")

@@ -5,13 +5,16 @@
 //	perfetto.go  trace events, for Perfetto and chrome://tracing
 //	lanes.go     lanes of block characters, for a terminal
 //	picture.go   a picture, from top to bottom
-//	panel.go     one decode of it: a lane a processor
+//	panel.go     one decode of it: a lane a processor, or several side by side
 //	axis.go      times, and the ticks of their axis
 //	colour.go    which colour a sequence has, and the legend
 //	svg.go       the file format
 package timeline
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/plan"
 )
@@ -23,54 +26,79 @@ type Run struct {
 	Trace *backend.Trace // one that passes Check
 }
 
-// Lane is what one processor did.
-type Lane struct {
+// Processor is what one processor did.
+type Processor struct {
 	Items, Merges int
 	Keys          int   // of its items
-	Busy          int64 // nanoseconds in items and merges
+	Busy          int64 // nanoseconds in which it was at work on at least one piece
 }
 
 // Summary is what a run adds up to.
 type Summary struct {
-	Lanes   []Lane
-	Worked  int     // lanes that did anything
-	Busy    float64 // share of all lanes' time, from 0 to 1, that was spent in items and merges
-	Longest int     // the item that took longest; −1 if there is none
-	Merging int64   // nanoseconds in merges, all lanes together
+	Processors []Processor
+	Worked     int           // processors that did anything
+	Busy       float64       // share of all processors' time, from 0 to 1, that was spent in items and merges
+	Longest    *backend.Work // the item that took longest; nil if there is none
+	Merging    int64         // nanoseconds in merges, all together
 }
 
 // Summary adds the run up.
 func (r *Run) Summary() Summary {
-	s := Summary{Lanes: make([]Lane, r.Trace.Lanes), Longest: -1}
+	var s Summary
 	var busy int64
-	for lane, work := range r.Trace.ByLane() {
-		l := &s.Lanes[lane]
-		for _, w := range work {
-			l.Busy += w.End - w.Begin
+	for _, lanes := range r.processors() {
+		var p Processor
+		for _, w := range slices.Concat(lanes...) {
 			if w.Kind == backend.Merge {
-				l.Merges++
+				p.Merges++
 				s.Merging += w.End - w.Begin
 				continue
 			}
-			l.Items++
-			l.Keys += r.Plan.Items[w.Index].End - r.Plan.Items[w.Index].Begin
-			if s.Longest < 0 || w.End-w.Begin > r.taken(s.Longest) {
-				s.Longest = w.Index
+			p.Items++
+			p.Keys += r.Plan.Items[w.Index].End - r.Plan.Items[w.Index].Begin
+			if s.Longest == nil || w.End-w.Begin > s.Longest.End-s.Longest.Begin {
+				s.Longest = &w
 			}
 		}
-		busy += l.Busy
-		if len(work) > 0 {
+		for _, span := range atWork(lanes) {
+			p.Busy += span.End - span.Begin
+		}
+		busy += p.Busy
+		if p.Items+p.Merges > 0 {
 			s.Worked++
 		}
+		s.Processors = append(s.Processors, p)
 	}
-	if r.Trace.End > 0 && r.Trace.Lanes > 0 {
-		s.Busy = float64(busy) / float64(r.Trace.End) / float64(r.Trace.Lanes)
+	if n := len(s.Processors); n > 0 && r.Trace.End > 0 {
+		s.Busy = float64(busy) / float64(r.Trace.End) / float64(n)
 	}
 	return s
 }
 
-// taken is how long item i took, in nanoseconds.
-func (r *Run) taken(i int) int64 { return r.Trace.Items[i].End - r.Trace.Items[i].Begin }
+// processors is the work of each processor's lanes, in the order of time: [processors][lanes][work].
+func (r *Run) processors() [][][]backend.Work {
+	var list [][][]backend.Work
+	for lanes := range slices.Chunk(r.Trace.ByLane(), max(r.Trace.Slots, 1)) {
+		list = append(list, lanes)
+	}
+	return list
+}
+
+// atWork is when a processor was at work on at least one of its lanes: spans that
+// do not overlap, in their order.
+func atWork(lanes [][]backend.Work) []backend.Span {
+	all := slices.Concat(lanes...)
+	slices.SortFunc(all, func(a, b backend.Work) int { return cmp.Compare(a.Begin, b.Begin) })
+	var spans []backend.Span
+	for _, w := range all {
+		if n := len(spans); n > 0 && w.Begin <= spans[n-1].End {
+			spans[n-1].End = max(spans[n-1].End, w.End)
+			continue
+		}
+		spans = append(spans, w.Span)
+	}
+	return spans
+}
 
 // split is which split of its unit an item is.
 func (r *Run) split(it *plan.Item) int {

@@ -83,7 +83,7 @@ func TestSummaryAddsUp(t *testing.T) {
 	for _, r := range []timeline.Run{uncut, cut} {
 		sum := r.Summary()
 		items, merges, keys, busy := 0, 0, 0, int64(0)
-		for _, l := range sum.Lanes {
+		for _, l := range sum.Processors {
 			items, merges, keys, busy = items+l.Items, merges+l.Merges, keys+l.Keys, busy+l.Busy
 		}
 		split := 0
@@ -105,7 +105,7 @@ func TestSummaryAddsUp(t *testing.T) {
 		for _, it := range r.Plan.Items {
 			longest = max(longest, it.End-it.Begin)
 		}
-		if it := r.Plan.Items[sum.Longest]; it.End-it.Begin != longest {
+		if it := r.Plan.Items[sum.Longest.Index]; it.End-it.Begin != longest {
 			t.Errorf("%s: the longest item has %d keys, want %d", r.Name, it.End-it.Begin, longest)
 		}
 	}
@@ -118,7 +118,7 @@ func TestSummaryAddsUp(t *testing.T) {
 // shows that.
 func TestNothingToDo(t *testing.T) {
 	r := simulated(t, "nothing", 3, plan.Config{Seqs: seqs(0), NumKVHeads: 2, GroupSize: 1, Width: 3})
-	if sum := r.Summary(); sum.Busy != 0 || sum.Longest != -1 || sum.Worked != 0 {
+	if sum := r.Summary(); sum.Busy != 0 || sum.Longest != nil || sum.Worked != 0 {
 		t.Errorf("summary %+v, want nothing", sum)
 	}
 	if text := r.Text("worker", 20, 0); strings.Count(text, "\n") != 3 || strings.ContainsAny(text, "▁█◆") {

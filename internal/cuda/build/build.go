@@ -52,6 +52,14 @@ var Kernels = Archive{
 	},
 }
 
+// Traced are the kernels that most steps run, with marks of which multiprocessor runs
+// a block and when (kernels/trace.cuh).
+var Traced = Archive{
+	File:    "traced.zip",
+	Defines: []string{"-DFLASHDEC_TRACE"},
+	Targets: []Target{cubin(9, 0, "90a"), ptx},
+}
+
 // Archives are all there are.
 var Archives = []*Archive{&Kernels}
 
