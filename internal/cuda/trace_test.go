@@ -63,7 +63,7 @@ func TestTraceIsWhole(t *testing.T) {
 	regular, banded, shared, several := 0, 0, 0, 0
 	for range 80 {
 		problem := randomProblem(rng)
-		if rng.IntN(4) == 0 { // equal sequences in a page each
+		if rng.IntN(3) == 0 { // equal sequences in a page each
 			problem.opt, problem.pageSize, problem.splits = attn.Options{}, 1<<12, []int{0, 1, 40}[rng.IntN(3)]
 			for i := range problem.lens {
 				problem.lens[i], problem.queries[i] = 1<<11, 1
