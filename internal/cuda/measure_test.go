@@ -91,7 +91,8 @@ func TestMeasure(t *testing.T) {
 			if !filter.MatchString(c.suite+"/"+c.name) || c.kvBytes()>>20 > *measureLimit {
 				continue
 			}
-			floor, err := m.floor(c.bytesRead())
+			read := c.bytesRead()
+			floor, _, err := times(m.Floor(m.pool, read, read, m.sets(read)))
 			if err != nil {
 				return err
 			}
@@ -139,13 +140,13 @@ func (m *meter) time(c timing, tuned string) (measured, error) {
 	defer func() { err = errors.Join(err, s.free()) }()
 	half, bytes := c.kvBytes()/2, c.kvBytes()
 	sets := m.sets(bytes)
-	launch := func(s *Step, i int) error {
+	launch := func(s *Step, stream *nv.Stream, i int) error {
 		bufs := Buffers{K: sc.K, V: sc.V, Q: m.q, Out: m.out}
 		bufs.K.Data = m.pool + nv.Pointer(i%sets*bytes)
 		bufs.V.Data = bufs.K.Data + nv.Pointer(half)
-		return s.Launch(m.b.stream, bufs)
+		return s.Launch(stream, bufs)
 	}
-	seconds, least, err := m.median(launchesFor(c.bytesRead(), sets), func(i int) error { return launch(s, i) })
+	seconds, least, err := times(m.Capture(Launches(c.bytesRead(), sets), func(stream *nv.Stream, i int) error { return launch(s, stream, i) }))
 	if err == nil && *measureTrace {
 		err = m.trace(sc, launch)
 	}

@@ -15,7 +15,7 @@ var markNames = [numMarks]string{
 // trace prints, for the last of many launches of the step by the traced build, when
 // blocks reach their marks after the first one started, and the cycles since the mark
 // before.
-func (m *meter) trace(sc StepConfig, launch func(s *Step, i int) error) (err error) {
+func (m *meter) trace(sc StepConfig, launch func(s *Step, stream *nv.Stream, i int) error) (err error) {
 	const launches = 12
 	sc.traced = true
 	s, err := m.b.newStep(sc)
@@ -23,25 +23,21 @@ func (m *meter) trace(sc StepConfig, launch func(s *Step, i int) error) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, s.free()) }()
-	g, err := m.b.stream.Capture(func() error {
-		for i := range launches {
-			if err := errors.Join(s.clearTrace(m.b.stream), launch(s, i)); err != nil {
-				return err
-			}
-		}
-		return nil
+	r, err := m.Capture(launches, func(stream *nv.Stream, i int) error {
+		return errors.Join(s.clearTrace(stream), launch(s, stream, i))
 	})
 	if err != nil {
 		return err
 	}
+	if _, err := r.Times(3, 0); err != nil {
+		return err
+	}
 	stamps := make([]blockStamps, len(s.traced))
-	for range 3 {
-		if err := errors.Join(g.Launch(m.b.stream), nv.Download(m.b.stream, stamps, s.params.trace)); err != nil {
-			return err
-		}
+	if err := nv.Download(m.b.stream, stamps, s.params.trace); err != nil {
+		return err
 	}
 	printMarks(stamps)
-	return g.Destroy()
+	return r.Close()
 }
 
 func printMarks(stamps []blockStamps) {
