@@ -41,9 +41,10 @@ var mayImport = map[string][]string{
 	"internal/tune":       {"", "kv", "plan", "backend", "internal/bench", "internal/cpu", "internal/whole"},
 	"internal/timeline":   {"plan", "backend"},
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
+	"internal/gpubench":   {"", "kv", "backend", "internal/bench", "internal/cuda", "internal/nv"},
 	"internal/chart":      {"internal/bench"},
 	"bench/table":         {"internal/bench", "internal/chart", "internal/whole"},
-	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/gpubench", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

@@ -9,17 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flashdec/flashdec"
-	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/bench"
-	"github.com/flashdec/flashdec/internal/cpu"
-	"github.com/flashdec/flashdec/internal/simd"
-	"github.com/flashdec/flashdec/kv"
 )
 
 type benchCmd struct {
 	Suite   []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
-	Backend string   `help:"Where to compute: ${enum}." enum:"auto,cpu" default:"auto"`
+	Backend string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
 	Match   string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
 	Threads int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
 	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
@@ -43,6 +38,11 @@ has the number of keys in place of a time, and GB/s is what compares. On two cor
 the suite types takes some five minutes, with --quick about one, and all suites a
 few times as long.
 
+On a GPU (--backend cuda), keys and values lie in its memory, and a step is a launch
+among many of a CUDA graph, over places that together exceed the L2 cache; so is
+the read. Nobody would run direct and plain there: they are left out, and so are the
+suites levels and threads.
+
 Suites:
 
 `)
@@ -50,9 +50,10 @@ Suites:
 		fmt.Fprintf(text, "    %-10s %s\n", s.Name, s.Help)
 	}
 	text.WriteString(`
-Example:
+Examples:
 
     flashdec bench --suite pages --threads 2
+    flashdec bench --backend cuda --suite decode,blog --mb 8192
 `)
 	return text.String()
 }
@@ -75,6 +76,19 @@ func (cmd *benchCmd) Validate() error {
 	case cmd.Rounds < 1 || cmd.Rounds > 1000:
 		return fmt.Errorf("--rounds is %d, want 1 to 1000", cmd.Rounds)
 	}
+	if cmd.Backend == "cuda" {
+		switch {
+		case cmd.Threads != 0:
+			return fmt.Errorf("--threads is %d, but only the CPU has threads to choose", cmd.Threads)
+		case cmd.Peer != "":
+			return errors.New("--peer computes on the CPU, want it without --backend cuda")
+		}
+		for _, suite := range cmd.Suite {
+			if aboutCPUs[suite] {
+				return fmt.Errorf("suite %s is about CPUs, want another with --backend cuda", suite)
+			}
+		}
+	}
 	return checkPlot(cmd.Plot)
 }
 
@@ -93,7 +107,8 @@ func (cmd *benchCmd) rounds() int {
 	return cmd.Rounds
 }
 
-// benchRun is one thing to measure: a suite's case with a number of threads.
+// benchRun is one thing to measure: a suite's case with a number of threads, 0 on a
+// GPU.
 type benchRun struct {
 	suite   string
 	c       bench.Case
@@ -123,10 +138,26 @@ func (cmd *benchCmd) runs() ([]benchRun, error) {
 	return runs, nil
 }
 
-// threadCounts are the numbers of threads to measure a suite with.
+// aboutCPUs are the suites of what a GPU does not have.
+var aboutCPUs = map[string]bool{"levels": true, "threads": true}
+
+// on is the backend, auto resolved.
+func (cmd *benchCmd) on() string {
+	if cmd.Backend == "auto" {
+		return "cpu"
+	}
+	return cmd.Backend
+}
+
+// threadCounts are the numbers of threads to measure a suite with, 0 standing for a
+// GPU.
 func (cmd *benchCmd) threadCounts(suite string) []int {
 	all := runtime.GOMAXPROCS(0)
 	switch {
+	case cmd.on() == "cuda" && aboutCPUs[suite]:
+		return nil
+	case cmd.on() == "cuda":
+		return []int{0}
 	case cmd.Threads > 0:
 		return []int{cmd.Threads}
 	case suite != "threads":
@@ -171,11 +202,11 @@ func (cmd *benchCmd) recorded() (rows []bench.Row, err error) {
 }
 
 func (cmd *benchCmd) measureAll(ctx context.Context, runs []benchRun, report *benchReport) (err error) {
-	a, err := bench.NewArena(cmd.bytes())
+	bed, err := cmd.openBed(report.tuner)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+	defer func() { err = errors.Join(err, bed.Close()) }()
 	p, err := startPeer(cmd.Peer, report.t.errs)
 	if err != nil {
 		return err
@@ -184,7 +215,7 @@ func (cmd *benchCmd) measureAll(ctx context.Context, runs []benchRun, report *be
 	bar := report.t.bar(len(runs), "measuring")
 	defer bar.done()
 	for _, r := range runs {
-		if err := cmd.measureOne(ctx, r, a, p, report); err != nil {
+		if err := cmd.measureOne(ctx, r, bed, p, report); err != nil {
 			return fmt.Errorf("suite %s, %s: %w", r.suite, r.c.Name, err)
 		}
 		bar.step()
@@ -192,51 +223,31 @@ func (cmd *benchCmd) measureAll(ctx context.Context, runs []benchRun, report *be
 	return nil
 }
 
-func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, a *bench.Arena, p *peer, report *benchReport) (err error) {
-	eng, info, found, err := openAt(&r.c, r.threads, report.tuner)
+func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, bed benchBed, p *peer, report *benchReport) (err error) {
+	ways, err := bed.ways(ctx, &r)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, eng.Close()) }()
-	list, err := bench.Impls(ctx, &r.c, a, r.threads, eng)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, ways.Close()) }()
 	other, err := p.impl(ctx, &r.c, r.threads)
 	if err != nil {
 		return err
 	}
 	if other != nil {
-		list = append(list, other)
+		ways.list = append(ways.list, other)
 	}
-	if err := bench.Measure(ctx, list, cmd.rounds()); err != nil {
+	if err := bench.Measure(ctx, ways.list, cmd.rounds()); err != nil {
 		return err
 	}
-	for _, im := range list[1:] {
-		row := im.Row(r.c.Name, r.threads, info)
+	for _, im := range ways.list[1:] {
+		row := im.Row(r.c.Name, r.threads, ways.info)
+		row.GPUs = ways.gpus
 		if im.Splits > 0 { // one of this project's ways
-			row.Tuned = found.tells()
+			row.Tuned = ways.tuned
 		}
 		if err := report.add(r.suite, row); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// openAt opens an engine on the CPU whose kernels are of a case's level, "" for the
-// best, with what was found for it. It says what the engine is at that level:
-// later, the engine no longer knows.
-func openAt(c *bench.Case, threads int, u *tuner) (eng *flashdec.Engine, info backend.Info, found tuned, err error) {
-	if c.Level != "" {
-		restore, err := simd.SetLevel(c.Level)
-		if err != nil {
-			return nil, info, found, err
-		}
-		defer restore()
-	}
-	info = cpu.New(cpu.Options{Threads: threads}).Info()
-	found = u.find(info, c.Dim, c.Dim, c.Heads/c.KVHeads, [2]kv.DType{c.DType, c.DType})
-	_, eng, err = found.open(threads)
-	return eng, info, found, err
 }

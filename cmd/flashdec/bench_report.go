@@ -82,7 +82,7 @@ func (r *benchReport) table() {
 		table := newTable("case", "threads", "", "time", "GB/s", "of ceiling")
 		last := bench.Row{}
 		for _, x := range rows {
-			name, threads := x.Case, strconv.Itoa(x.Threads)
+			name, threads := x.Case, threadCell(x)
 			if last.Case == x.Case && last.Threads == x.Threads {
 				name, threads = "", ""
 			}
@@ -121,6 +121,14 @@ func disturbed(r bench.Row) string {
 		return " ~"
 	}
 	return ""
+}
+
+// threadCell is a row's number of threads. A GPU has none.
+func threadCell(r bench.Row) string {
+	if r.Threads == 0 {
+		return "–"
+	}
+	return strconv.Itoa(r.Threads)
 }
 
 // timeOf is a row's time. That of a part of the case would mislead: in its place
@@ -171,7 +179,7 @@ func (r *benchReport) compare() {
 		}
 		shown++
 		x := c.After
-		table.AppendRow(row(x.Suite, x.Case, x.Threads, x.Impl, fmt.Sprintf("%.0f%%", 100*c.Before.Share), fmt.Sprintf("%.0f%%", 100*x.Share),
+		table.AppendRow(row(x.Suite, x.Case, threadCell(x), x.Impl, fmt.Sprintf("%.0f%%", 100*c.Before.Share), fmt.Sprintf("%.0f%%", 100*x.Share),
 			fmt.Sprintf("%+.0f%%", 100*(c.Ratio-1)), fmt.Sprintf("±%.0f%%", 100*c.Noise)))
 	}
 	fmt.Fprintf(text, "\n%s of %d compared with %s changed beyond the noise.\n", count(shown, "row"), len(changes), printable(r.cmd.Compare))

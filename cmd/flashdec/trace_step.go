@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/backend"
-	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/timeline"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -43,7 +41,10 @@ func (s *tracedStep) close() error {
 func (cmd *traceCmd) step(ctx context.Context, u *tuner) (*tracedStep, error) {
 	s := &tracedStep{}
 	fill := s.fromFile
-	if cmd.File == "" {
+	switch {
+	case cmd.File == "" && cmd.Backend == "cuda":
+		fill = s.madeUpOnGPU
+	case cmd.File == "":
 		fill = s.madeUp
 	}
 	err := fill(ctx, u.t, cmd)
@@ -58,8 +59,10 @@ func (cmd *traceCmd) step(ctx context.Context, u *tuner) (*tracedStep, error) {
 
 // open opens the engine, with what was found for it.
 func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
-	if s.backend, err = openBackend(f.Backend, f.Threads); err != nil {
-		return err
+	if s.backend == nil {
+		if s.backend, err = openBackend(f.Backend, f.Threads); err != nil {
+			return err
+		}
 	}
 	info := s.backend.Info()
 	if !info.Traces {
@@ -97,102 +100,6 @@ func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) e
 	s.kvDType, s.pageSize, s.kvBytes = cache.types(), cache.pageSize, cache.bytes(c)
 	s.batch = c.batch(c.whole())
 	return nil
-}
-
-const (
-	// raggedPage is the page size of made-up steps whose sequences are not equally
-	// long: contiguous ones would all take as much memory as the longest.
-	raggedPage = 256
-	// placesBytes is how much memory a made-up step is laid out in, at several
-	// places, so that it is not read from the processors' caches.
-	placesBytes = 256 << 20
-)
-
-// madeUp is a step of random numbers.
-func (s *tracedStep) madeUp(ctx context.Context, _ *terminal, cmd *traceCmd) error {
-	c, err := cmd.made()
-	if err != nil {
-		return err
-	}
-	a, err := bench.NewArena(max(c.StoredBytes(), min(placesBytes, cmd.MB<<20)))
-	if err != nil {
-		return err
-	}
-	s.closers = append(s.closers, a.Close)
-	if s.views, err = a.Views(ctx, c); err != nil {
-		return err
-	}
-	s.title = fmt.Sprintf("%s, %s on %s, head dim %d", describeLens(c.Lens), count(c.Heads, "query head"), count(c.KVHeads, "KV head"), c.Dim)
-	if c.Window > 0 {
-		s.title += fmt.Sprintf(", window %d", c.Window)
-	}
-	s.kvDType, s.pageSize, s.kvBytes = c.DType.String(), c.PageSize, c.KVBytes()
-	s.batch = c.Batch(0)
-	s.q = make([]float32, len(c.Lens)*c.Heads*c.Dim)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range s.q {
-		s.q[i] = float32(rng.NormFloat64())
-	}
-	return nil
-}
-
-// made is the case that the flags describe, small enough for --mb.
-func (cmd *traceCmd) made() (*bench.Case, error) {
-	lens, err := parseLens(cmd.Lens)
-	if err != nil {
-		return nil, err
-	}
-	c := &bench.Case{
-		Name: cmd.Lens, Heads: cmd.QHeads, KVHeads: cmd.KVHeads, Dim: cmd.HeadDim,
-		Lens: lens, PageSize: cmd.PageSize, Window: cmd.Window, DType: kv.F16,
-	}
-	if cmd.KVDType != "" {
-		if c.DType, err = kv.ParseDType(cmd.KVDType); err != nil {
-			return nil, err
-		}
-	}
-	shape := c.Shape()
-	if err := shape.Validate(); err != nil {
-		return nil, err
-	}
-	longest := slices.Max(lens)
-	if longest == 0 {
-		return nil, errors.New("--lens has no sequence with a key")
-	}
-	if c.PageSize == 0 && slices.Min(lens) != longest {
-		c.PageSize = raggedPage
-	}
-	// In float64, since a list of lengths can ask for more than an int counts.
-	bytes := 0.0
-	for _, n := range lens {
-		bytes += (float64(n) + float64(c.PageSize)) * float64(c.KVHeads) * 2 * float64(c.Dim) * float64(c.DType.Bits()) / 8
-	}
-	if limit := float64(cmd.MB) * (1 << 20); bytes > limit {
-		return nil, fmt.Errorf("--lens asks for %.3g bytes of keys and values, want at most %.3g: see --mb", bytes, limit)
-	}
-	return c, nil
-}
-
-// describeLens is a list of lengths in words: "1 sequence of 131072 keys, 63
-// sequences of 16 keys".
-func describeLens(lens []int) string {
-	const most = 3
-	text, terms := "", 0
-	for i := 0; i < len(lens); terms++ {
-		n := 1
-		for i+n < len(lens) && lens[i+n] == lens[i] {
-			n++
-		}
-		if terms == most {
-			return fmt.Sprintf("%s of %d to %s", count(len(lens), "sequence"), slices.Min(lens), count(slices.Max(lens), "key"))
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s of %s", count(n, "sequence"), count(lens[i], "key"))
-		i += n
-	}
-	return text
 }
 
 // tracedDecode is one way to cut the step, decoded many times.

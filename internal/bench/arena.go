@@ -53,9 +53,9 @@ func (a *Arena) Close() error {
 	return err
 }
 
-// gain is what the numbers that codes hold are made larger by: normal numbers then
+// Gain is what the numbers that codes hold are made larger by: normal numbers then
 // use most of the codes, and none saturates often.
-func gain(t kv.DType) float32 {
+func Gain(t kv.DType) float32 {
 	switch t {
 	case kv.F8E4M3, kv.F8E5M2:
 		return 64
@@ -67,23 +67,30 @@ func gain(t kv.DType) float32 {
 	return 1
 }
 
-// fill writes normal numbers of a type everywhere, unless they are there. A block
-// of an odd number of elements is repeated: the reading does not get faster by
-// that, and no two rows near each other are the same. It returns ctx's cause when
-// that is done first: to touch gigabytes takes seconds.
+// Numbers are normal numbers as elements of a type, to be repeated: of an odd number
+// of rows of any size, so that no two rows near each other are the same. Codes are of
+// numbers that are [Gain] times larger.
+func Numbers(t kv.DType) []byte {
+	elem := simd.Elem(t) // a case's type is known
+	rng := rand.New(rand.NewPCG(1, uint64(t)))
+	floats := make([]float32, 1<<16+2)
+	for i := range floats {
+		floats[i] = Gain(t) * float32(rng.NormFloat64())
+	}
+	block := make([]byte, elem.RowBytes(len(floats)))
+	simd.Narrow(block, elem, floats)
+	return block
+}
+
+// fill writes [Numbers] of a type everywhere, unless they are there: the reading does
+// not get faster by that. It returns ctx's cause when that is done first: to touch
+// gigabytes takes seconds.
 func (a *Arena) fill(ctx context.Context, t kv.DType) error {
 	if a.filled && a.dtype == t {
 		return nil
 	}
 	a.filled = false
-	elem := simd.Elem(t) // a case's type is known
-	rng := rand.New(rand.NewPCG(1, uint64(t)))
-	floats := make([]float32, 1<<16+2)
-	for i := range floats {
-		floats[i] = gain(t) * float32(rng.NormFloat64())
-	}
-	block := make([]byte, elem.RowBytes(len(floats)))
-	simd.Narrow(block, elem, floats)
+	block := Numbers(t)
 	for _, data := range [][]byte{a.k, a.v} {
 		for len(data) > 0 {
 			if ctx.Err() != nil {
@@ -108,7 +115,7 @@ func (a *Arena) scale(rows int, t kv.DType) error {
 		a.kScale, a.vScale = view.K.Scales.Values, view.V.Scales.Values
 	}
 	for i := range rows {
-		a.kScale[i], a.vScale[i] = 1/gain(t), 1/gain(t)
+		a.kScale[i], a.vScale[i] = 1/Gain(t), 1/Gain(t)
 	}
 	return nil
 }

@@ -67,10 +67,10 @@ func (c *Case) seen(n int) int {
 }
 
 // KVBytes is what the step must read: codes, and the scales of quantised types.
-func (c *Case) KVBytes() int { return c.Keys() * c.KVHeads * 2 * (c.rowBytes() + c.scaleBytes()) }
+func (c *Case) KVBytes() int { return c.Keys() * c.KVHeads * 2 * (c.RowBytes() + c.scaleBytes()) }
 
-// rowBytes is the size of a key, and of a value, of one head.
-func (c *Case) rowBytes() int { return c.DType.RowBytes(c.Dim) }
+// RowBytes is the size of a key, and of a value, of one head.
+func (c *Case) RowBytes() int { return c.DType.RowBytes(c.Dim) }
 
 // scaleBytes is the size of a row's scale: quantised types have one a token and
 // head, as caches do by default.
@@ -93,8 +93,8 @@ func (c *Case) pageSlots() int {
 // pagesOf is how many pages of some slots a sequence of n keys has.
 func pagesOf(n, slots int) int { return (n + slots - 1) / slots }
 
-// storedRows is how many rows of keys, and of values, its pages have.
-func (c *Case) storedRows() int {
+// StoredRows is how many rows of keys, and of values, its pages have.
+func (c *Case) StoredRows() int {
 	pages, slots := 0, c.pageSlots()
 	for _, n := range c.Lens {
 		pages += pagesOf(n, slots)
@@ -103,4 +103,4 @@ func (c *Case) storedRows() int {
 }
 
 // StoredBytes is what its pages take up, scales aside: keys and values together.
-func (c *Case) StoredBytes() int { return 2 * c.storedRows() * c.rowBytes() }
+func (c *Case) StoredBytes() int { return 2 * c.StoredRows() * c.RowBytes() }

@@ -27,7 +27,7 @@ const pieceBytes = 1 << 20
 // them: no decode takes less. Threads take pieces until none is left, and meet
 // once a round, not once a step, so that waiting for each other is no part of it.
 func ceilingOf(c *Case, views []kv.View, threads int) *Impl {
-	n := c.Keys() * c.KVHeads * c.rowBytes()
+	n := c.Keys() * c.KVHeads * c.RowBytes()
 	var pieces [][]byte
 	for i := range views {
 		for _, data := range [][]byte{views[i].K.Data[:n], views[i].V.Data[:n]} {

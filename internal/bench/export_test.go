@@ -13,7 +13,7 @@ func Results(c *Case, a *Arena, eng *flashdec.Engine) (map[string][]float64, err
 	if err != nil {
 		return nil, err
 	}
-	q := c.query()
+	q := c.Query()
 	ref, err := attn.Direct(c.Shape(), &attn.Options{Window: c.Window}, 0, q, views[0].Sequence(0))
 	if err != nil {
 		return nil, err

@@ -53,6 +53,12 @@ func newImpl(name string, c *Case, places int, step func(context.Context, int) e
 	return im
 }
 
+// Timed is a way that reads so many bytes a step and times its own steps: a round yields the
+// seconds of one.
+func Timed(name string, c *Case, bytes, splits int, round func(context.Context) (float64, error)) *Impl {
+	return &Impl{Name: name, Case: *c, Splits: splits, bytes: bytes, places: 1, round: round}
+}
+
 // Peer is what another implementation says of itself and of a case.
 type Peer struct {
 	Impl    string `json:"impl"`
@@ -121,7 +127,7 @@ func decodeOf(name string, c *Case, views []kv.View, eng *flashdec.Engine, split
 	if err != nil {
 		return nil, err
 	}
-	q, out := c.query(), step.NewOutput()
+	q, out := c.Query(), step.NewOutput()
 	im := newImpl(name, c, len(views), func(ctx context.Context, place int) error {
 		return eng.Decode(ctx, step, q, views[place], out)
 	})
@@ -129,8 +135,8 @@ func decodeOf(name string, c *Case, views []kv.View, eng *flashdec.Engine, split
 	return im, nil
 }
 
-// query makes the step's queries.
-func (c *Case) query() []float32 {
+// Query makes the step's queries, [sequences, Heads, Dim].
+func (c *Case) Query() []float32 {
 	rng := rand.New(rand.NewPCG(4, 5))
 	q := make([]float32, len(c.Lens)*c.Heads*c.Dim)
 	for i := range q {
@@ -141,7 +147,7 @@ func (c *Case) query() []float32 {
 
 // directOf is the direct softmax in float64, some KV heads on each thread.
 func directOf(c *Case, views []kv.View, threads int) *Impl {
-	shape, opt, q := c.Shape(), attn.Options{Window: c.Window}, c.query()
+	shape, opt, q := c.Shape(), attn.Options{Window: c.Window}, c.Query()
 	size := len(q) / c.KVHeads
 	shape.NumHeads, shape.NumKVHeads = shape.GroupSize(), 1
 	return newImpl("direct", c, len(views), func(ctx context.Context, place int) error {
@@ -166,7 +172,7 @@ func (h oneHead) Value(dst []float32, _, pos int) { h.KeyValues.Value(dst, h.hea
 
 // plainOf is the loop of plain.go, some KV heads on each thread.
 func plainOf(c *Case, views []kv.View, threads int) *Impl {
-	q := c.query()
+	q := c.Query()
 	out, size := make([]float32, len(q)), len(q)/c.KVHeads
 	return newImpl("plain", c, len(views), func(ctx context.Context, place int) error {
 		share(c.KVHeads, threads, func(lo, hi int) {

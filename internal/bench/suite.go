@@ -46,7 +46,7 @@ func (s *Suite) Cases(bytes int) []Case {
 // Grouped is one sequence on 8 KV heads, as long as the bytes allow.
 func Grouped(dtype kv.DType, group, dim, bytes int) Case {
 	c := Case{Heads: 8 * group, KVHeads: 8, Dim: dim, DType: dtype}
-	c.Lens = []int{bytes / (2 * c.KVHeads * c.rowBytes())}
+	c.Lens = []int{bytes / (2 * c.KVHeads * c.RowBytes())}
 	return c
 }
 

@@ -16,8 +16,8 @@ const maxPlaces = 64
 // repeated on one place would come from the caches. The memory is filled with
 // elements of its type, unless ctx is done first.
 func (a *Arena) Views(ctx context.Context, c *Case) ([]kv.View, error) {
-	rows := c.storedRows()
-	bytes := rows * c.rowBytes()
+	rows := c.StoredRows()
+	bytes := rows * c.RowBytes()
 	if bytes > len(a.k) {
 		return nil, fmt.Errorf("case %q needs %d bytes of keys, and as many of values, but there are %d", c.Name, bytes, len(a.k))
 	}
@@ -30,9 +30,8 @@ func (a *Arena) Views(ctx context.Context, c *Case) ([]kv.View, error) {
 			return nil, err
 		}
 	}
-	order := c.pageOrder()
 	for i := range views {
-		views[i] = c.view(order)
+		views[i] = c.View()
 		c.place(a, i*rows, &views[i])
 		if err := views[i].Validate(); err != nil {
 			return nil, err
@@ -55,8 +54,9 @@ func (c *Case) pageOrder() []int {
 	return order
 }
 
-// view lays the case out, without memory yet.
-func (c *Case) view(order []int) kv.View {
+// View is the case laid out, without memory yet: its planes have no data.
+func (c *Case) View() kv.View {
+	order := c.pageOrder()
 	slots := c.pageSlots()
 	plane := kv.Plane{Type: c.DType, Dim: c.Dim, PageStride: c.KVHeads * slots * c.Dim, HeadStride: slots * c.Dim, SlotStride: c.Dim}
 	if c.DType.Quantised() {
@@ -76,7 +76,7 @@ func (c *Case) view(order []int) kv.View {
 
 // place gives a view the memory from a row on.
 func (c *Case) place(a *Arena, row int, view *kv.View) {
-	rows, size := c.storedRows(), c.rowBytes()
+	rows, size := c.StoredRows(), c.RowBytes()
 	view.K.Data = a.k[row*size : (row+rows)*size]
 	view.V.Data = a.v[row*size : (row+rows)*size]
 	if c.DType.Quantised() {

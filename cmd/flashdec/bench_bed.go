@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/internal/gpubench"
+	"github.com/flashdec/flashdec/internal/simd"
+	"github.com/flashdec/flashdec/kv"
+)
+
+// benchBed is where cases lie and are measured.
+type benchBed interface {
+	ways(ctx context.Context, r *benchRun) (*benchWays, error)
+	io.Closer
+}
+
+// benchWays are the ways to compute a case, the bare read first.
+type benchWays struct {
+	io.Closer
+	list  []*bench.Impl
+	info  backend.Info // of what computes them
+	tuned string       // what was found for it
+	gpus  int
+}
+
+func (cmd *benchCmd) openBed(u *tuner) (benchBed, error) {
+	if cmd.on() == "cuda" {
+		gpu, err := gpubench.Open(cmd.bytes())
+		if err != nil {
+			return nil, fmt.Errorf("backend cuda: %w", err)
+		}
+		return &gpuBed{gpu}, nil
+	}
+	arena, err := bench.NewArena(cmd.bytes())
+	if err != nil {
+		return nil, err
+	}
+	return &cpuBed{arena, u}, nil
+}
+
+// cpuBed opens an engine a case, on its number of threads.
+type cpuBed struct {
+	*bench.Arena
+	tuner *tuner
+}
+
+func (b *cpuBed) ways(ctx context.Context, r *benchRun) (*benchWays, error) {
+	eng, info, found, err := openAt(&r.c, r.threads, b.tuner)
+	if err != nil {
+		return nil, err
+	}
+	list, err := bench.Impls(ctx, &r.c, b.Arena, r.threads, eng)
+	if err != nil {
+		_ = eng.Close() // err is the failure to report
+		return nil, err
+	}
+	return &benchWays{Closer: eng, list: list, info: info, tuned: found.tells()}, nil
+}
+
+// openAt opens an engine on the CPU whose kernels are of a case's level, "" for the
+// best, with what was found for it. It says what the engine is at that level:
+// later, the engine no longer knows.
+func openAt(c *bench.Case, threads int, u *tuner) (eng *flashdec.Engine, info backend.Info, found tuned, err error) {
+	if c.Level != "" {
+		restore, err := simd.SetLevel(c.Level)
+		if err != nil {
+			return nil, info, found, err
+		}
+		defer restore()
+	}
+	info = cpu.New(cpu.Options{Threads: threads}).Info()
+	found = u.find(info, c.Dim, c.Dim, c.Heads/c.KVHeads, [2]kv.DType{c.DType, c.DType})
+	_, eng, err = found.open(threads)
+	return eng, info, found, err
+}
+
+type gpuBed struct{ *gpubench.GPU }
+
+func (b *gpuBed) ways(ctx context.Context, r *benchRun) (*benchWays, error) {
+	w, err := b.Ways(ctx, &r.c)
+	if err != nil {
+		return nil, err
+	}
+	return &benchWays{Closer: w, list: w.List, info: b.Info(), gpus: 1}, nil
+}
