@@ -31,6 +31,13 @@ func traced(t *testing.T) (*plan.Plan, *backend.Trace) {
 
 func TestTracePasses(t *testing.T) {
 	p, trace := traced(t)
+	if n := trace.Processors(); n != 2 {
+		t.Errorf("%d processors, want 2", n)
+	}
+	trace.Slots = 2
+	if n := trace.Processors(); n != 1 || trace.Check(p) != nil {
+		t.Errorf("with two lanes a processor: %d, %v, want one", n, trace.Check(p))
+	}
 	if err := trace.Check(p); err != nil {
 		t.Error(err)
 	}
@@ -62,6 +69,19 @@ func TestTraceCheckSees(t *testing.T) {
 		{"unit 1 of 1 splits: merged", func(tr *backend.Trace) { tr.Merges[1] = backend.Span{Lane: 1, Begin: 11, End: 12} }},
 		{"lane 1", func(tr *backend.Trace) { tr.Items[2].Begin = 8 }},
 		{"trace of 2 items and 2 units, want 3 and 2", func(tr *backend.Trace) { tr.Items = tr.Items[:2] }},
+		{"further work of kind 0 on 3, want 0 to 2", func(tr *backend.Trace) {
+			tr.More = []backend.Work{{Span: backend.Span{Lane: 1, Begin: 11, End: 12}, Kind: backend.Item, Index: 3}}
+		}},
+		{"further work of kind 2", func(tr *backend.Trace) {
+			tr.More = []backend.Work{{Span: backend.Span{Lane: 1, Begin: 11, End: 12}, Kind: 2}}
+		}},
+		{"within 0 to 12", func(tr *backend.Trace) {
+			tr.More = []backend.Work{{Span: backend.Span{Lane: 1, Begin: 11, End: 13}, Kind: backend.Merge}}
+		}},
+		{"lane 1", func(tr *backend.Trace) {
+			tr.More = []backend.Work{{Span: backend.Span{Lane: 1, Begin: 10, End: 11}, Kind: backend.Merge}}
+		}},
+		{"2 lanes, 3 a processor", func(tr *backend.Trace) { tr.Slots = 3 }},
 		{"trace of 3 items and 1 units", func(tr *backend.Trace) { tr.Merges = tr.Merges[:1] }},
 	} {
 		p, trace := traced(t)
@@ -76,6 +96,7 @@ func TestTraceCheckSees(t *testing.T) {
 // room is used again.
 func TestTraceReset(t *testing.T) {
 	p, trace := traced(t)
+	trace.Slots, trace.More = 2, []backend.Work{{Kind: backend.Merge}}
 	if n := testing.AllocsPerRun(5, func() { trace.Reset(p, 2) }); n != 0 {
 		t.Errorf("%v allocations, want none: there is room", n)
 	}
@@ -84,7 +105,7 @@ func TestTraceReset(t *testing.T) {
 			t.Errorf("span %d is %+v after Reset", i, s)
 		}
 	}
-	if trace.End != 0 || trace.Check(p) == nil {
+	if trace.End != 0 || trace.Slots != 1 || len(trace.More) != 0 || trace.Check(p) == nil {
 		t.Error("an empty trace passes")
 	}
 }

@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -242,5 +243,83 @@ func TestPercent(t *testing.T) {
 		if got := timeline.Percent(x); got != want {
 			t.Errorf("%v is %q, want %q", x, got, want)
 		}
+	}
+}
+
+// sharing is a run in which one of two processors has two lanes' work at a time: 6 ns
+// and 8 ns that overlap by 4, and after 2 ns of waiting a merge; a part of item 0 and a
+// merge of some splits are told as further work.
+func sharing(t testing.TB) timeline.Run {
+	t.Helper()
+	p, err := plan.New(plan.Config{Seqs: seqs(64, 32), NumKVHeads: 1, GroupSize: 1, Width: 2, NumSplits: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := &backend.Trace{}
+	trace.Reset(p, 4)
+	trace.Slots, trace.End = 2, 20
+	trace.Items[0] = backend.Span{Lane: 0, Begin: 0, End: 6}
+	trace.Items[1] = backend.Span{Lane: 1, Begin: 2, End: 10}
+	trace.Items[2] = backend.Span{Lane: 2, Begin: 0, End: 1}
+	trace.Items[3] = backend.Span{Lane: 2, Begin: 1, End: 2}
+	trace.Merges[0] = backend.Span{Lane: 0, Begin: 12, End: 13}
+	trace.Merges[1] = backend.Span{Lane: 3, Begin: 2, End: 3}
+	trace.More = []backend.Work{
+		{Span: backend.Span{Lane: 3, Begin: 4, End: 7}, Kind: backend.Item, Index: 0},
+		{Span: backend.Span{Lane: 0, Begin: 19, End: 20}, Kind: backend.Merge, Index: 0},
+	}
+	if err := trace.Check(p); err != nil {
+		t.Fatal(err)
+	}
+	return timeline.Run{Name: "side by side", Plan: p, Trace: trace}
+}
+
+// TestSideBySide: a processor with work on both of its lanes is busy once, and every
+// form tells of processors, with all the work that they did.
+func TestSideBySide(t *testing.T) {
+	r := sharing(t)
+	sum := r.Summary()
+	want := []timeline.Processor{{Items: 2, Merges: 2, Keys: 64, Busy: 10 + 1 + 1}, {Items: 3, Merges: 1, Keys: 32 + 32, Busy: 2 + 1 + 3}}
+	if !slices.Equal(sum.Processors, want) || sum.Worked != 2 || sum.Merging != 3 || sum.Busy != 18.0/40 {
+		t.Errorf("%+v, want %+v, busy %v", sum, want, 18.0/40)
+	}
+	if w := sum.Longest; w == nil || w.Index != 1 || w.Kind != backend.Item {
+		t.Errorf("the longest is %+v, want item 1", w)
+	}
+	text := r.Text("SM", 20, 20)
+	if want := "       SM 0 ██████████··◆······◆ 60.0%\n       SM 1 ██◆·███············· 30.0%\n"; text != want {
+		t.Errorf("in the terminal\n%swant\n%s", text, want)
+	}
+	var b bytes.Buffer
+	if err := timeline.WriteEvents(&b, []timeline.Run{r}, "SM", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"SM 0, slot 0", "SM 0, slot 1", "SM 1, slot 0", "SM 1, slot 1"} {
+		if n := strings.Count(b.String(), `{"name":"`+name+`"}`); n != 1 {
+			t.Errorf("%d threads are named %q, want 1:\n%s", n, name, &b)
+		}
+	}
+	p := draw(t, &timeline.Picture{Lane: "SM", Runs: []timeline.Run{r}})
+	if items, merges := p.tells("sequence "), p.tells("merge of "); items != 5 || merges != 3 {
+		t.Errorf("%d rectangles of items and %d of merges, want 5 and 3", items, merges)
+	}
+	all := strings.Join(p.texts, "\n")
+	if !strings.Contains(all, "2 SMs busy 45.0%") || !strings.Contains(all, "SM 1") || strings.Contains(all, "SM 2") {
+		t.Errorf("the picture's texts are not of two SMs:\n%s", all)
+	}
+	// The lanes of one processor lie within its own height, one below the other.
+	top := map[string]float64{}
+	for _, r := range p.rects {
+		for _, told := range []string{"sequence 0, KV head 0, split 0: keys 0 to 32; 6", "sequence 0, KV head 0, split 1", "sequence 1, KV head 0, split 0"} {
+			if strings.HasPrefix(r.told, told) {
+				top[told[:30]] = r.y
+				if r.height < 1 {
+					t.Errorf("%q is %v high", r.told, r.height)
+				}
+			}
+		}
+	}
+	if y := slices.Sorted(maps.Values(top)); len(y) != 3 || y[1]-y[0] > y[2]-y[1]+10 {
+		t.Errorf("lanes at %v, want two of one SM near each other, and the other SM's below", top)
 	}
 }
