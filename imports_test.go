@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
 	"internal/gpubench":   {"", "kv", "backend", "internal/bench", "internal/cuda", "internal/nv"},
 	"internal/chart":      {"internal/bench"},
-	"bench/table":         {"internal/bench", "internal/chart", "internal/whole"},
+	"bench/table":         {"kv", "internal/bench", "internal/chart", "internal/whole"},
 	"cmd/flashdec":        {"", "model", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/gpubench", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 

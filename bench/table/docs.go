@@ -98,7 +98,7 @@ func shareCeilings(rows []bench.Row) {
 		threads int
 	}
 	ceilings := make(map[place][2]float64) // and its spread
-	at := func(r bench.Row) place { return place{groupOf(r), r.Case, r.Threads} }
+	at := func(r bench.Row) place { return place{groupOf(r), chart.Label(r), r.Threads} }
 	for _, r := range rows {
 		if r.Ceiling > 0 {
 			ceilings[at(r)] = [2]float64{r.Ceiling, r.Spread}
@@ -153,7 +153,8 @@ func makeDocs(root string) (map[string][]byte, error) {
 	}
 	text.WriteString(ratioTable(bench.Ratios(all.rows)))
 	files[resultsDoc] = []byte(text.String())
-	return files, nil
+	files[readme], err = readmeMade(root)
+	return files, err
 }
 
 // contents lists the devices and their suites.

@@ -31,13 +31,13 @@ func tables(rows []bench.Row) []string {
 }
 
 // suiteTable is one suite on one device: a line a case and number of threads, a
-// column a way.
+// column a way. Of rows that measured the same, the last counts.
 func suiteTable(rows []bench.Row) string {
 	impls := distinct(rows, func(r bench.Row) string { return r.Impl })
-	lines := distinct(rows, func(r bench.Row) key { return key{r.Case, r.Threads} })
+	lines := distinct(rows, func(r bench.Row) key { return key{chart.Label(r), r.Threads} })
 	cells := make(map[key]map[string]bench.Row)
 	for _, r := range rows {
-		k := key{r.Case, r.Threads}
+		k := key{chart.Label(r), r.Threads}
 		if cells[k] == nil {
 			cells[k] = make(map[string]bench.Row)
 		}
@@ -50,7 +50,7 @@ func suiteTable(rows []bench.Row) string {
 	for _, k := range lines {
 		first := cells[k][impls[0]]
 		words := []string{
-			chart.Label(first), fmt.Sprintf("%d/%d", first.QHeads, first.KVHeads), lengths(first), first.KVDType,
+			k.name, fmt.Sprintf("%d/%d", first.QHeads, first.KVHeads), lengths(first), first.KVDType,
 			threads(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9),
 		}
 		for _, impl := range impls {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -240,12 +241,17 @@ func (p panel) key(c draw.Canvas, w way, at vg.Point) vg.Length {
 	return at.X + line
 }
 
-// Label names a row's case: shapes of sequences, heads and dims in words.
+// shortBlog is a case of the suite blog as peers' records name it: 256x256.
+var shortBlog = regexp.MustCompile(`^(\d+)x(\d+)$`)
+
+// Label names a row's case as package bench does, whoever recorded it: [1 32 8 1024 128]
+// and 256x256 stand for the suites' own names, so that rows of one case are found
+// together.
 func Label(r bench.Row) string {
 	if strings.HasPrefix(r.Case, "[") {
-		return fmt.Sprintf("%d × %s keys, %d/%d heads, dim %d", r.Batch, Keys(r.Len), r.QHeads, r.KVHeads, r.KeyDim)
+		return fmt.Sprintf("batch %d, %d/%d heads, %d keys, dim %d", r.Batch, r.QHeads, r.KVHeads, r.Len, r.KeyDim)
 	}
-	return r.Case
+	return shortBlog.ReplaceAllString(r.Case, "$1 × $2 keys")
 }
 
 // Keys is a count of keys: 131072 is 128K.
