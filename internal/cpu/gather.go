@@ -52,7 +52,14 @@ func (w *worker) gather(t *tile, lo, hi int) {
 	view := &w.job.launch.KV
 	a := area{seq: w.seq, heads: 1, lo: lo, hi: hi}
 	w.rowsOf(t.k, &view.K, &a, 0)
-	w.rowsOf(t.v, &view.V, &a, 0)
+	if w.job.alike {
+		copy(t.v, t.k)
+	} else {
+		w.rowsOf(t.v, &view.V, &a, 0)
+	}
+	if w.job.launch.Options.Slopes == nil {
+		return // nobody asks where keys stand
+	}
 	for i := range t.pos {
 		t.pos[i] = lo + i
 	}
@@ -99,12 +106,12 @@ func (w *worker) rowsOf(off []int, p *kv.Plane, a *area, from int) []int {
 		i, j := from/length, from%length
 		for ; i < stretches && n < len(off); i++ {
 			row := base + i*far + j*near
-			m := min(length-j, len(off)-n)
-			for k := range off[n : n+m] {
-				off[n+k] = row
+			part := off[n:min(n+length-j, len(off))]
+			for k := range part {
+				part[k] = row
 				row += near
 			}
-			n += m
+			n += len(part)
 			j = 0
 		}
 		from = max(from-stretches*length, 0)

@@ -34,9 +34,10 @@ type worker struct {
 	task  *task
 	split int // of the task, under way
 	seq   int
-	query int // the query tile's first query, counted within the sequence
-	rows  int // queries of the tile × group
-	end   int // where the keys end that the query tile sees of the split
+	query int  // the query tile's first query, counted within the sequence
+	rows  int  // queries of the tile × group
+	end   int  // where the keys end that the query tile sees of the split
+	only  bool // it sees one chunk of them
 
 	streams []stream // of the task's KV heads
 	walking []stream // those whose keys are being walked: all, or one once more
@@ -110,7 +111,7 @@ func (w *worker) begin(query, n int) {
 // walk takes the split's keys in chunks.
 func (w *worker) walk() bool {
 	lo, hi := w.span()
-	w.end = hi
+	w.end, w.only = hi, lo < hi && hi-lo <= chunkKeys
 	for ; lo < hi; lo += chunkKeys {
 		if !w.chunk(lo, min(lo+chunkKeys, hi)) {
 			return false
@@ -148,11 +149,12 @@ func (w *worker) chunk(lo, hi int) bool {
 	}
 	for h := range w.streams {
 		c := &w.streams[h]
-		if overflowed := c.states(); overflowed {
+		dst, row := c.place()
+		if overflowed := c.states(dst, row); overflowed {
 			if !w.sum(w.streams[h:h+1], lo, hi, lower) {
 				return false
 			}
-			c.mend()
+			c.mend(dst, row)
 		}
 		if c.finished++; c.finished == chunksPerMerge {
 			c.fold()

@@ -20,6 +20,7 @@ type job struct {
 	left     []atomic.Int32 // [units] items not yet computed
 	partials states         // [Plan.Rows]
 	queries  []int          // [seqs] a sequence's first query among all
+	alike    bool           // values lie in their plane as keys do in theirs
 	kernels  kernels
 
 	recorder  *recorder // nil: no trace is wanted
@@ -38,6 +39,8 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 		return err
 	}
 	j.launch, j.done = l, done
+	k, v := &l.KV.K, &l.KV.V
+	j.alike = k.Offset(1, 0, 0) == v.Offset(1, 0, 0) && k.Offset(0, 1, 0) == v.Offset(0, 1, 0) && k.Offset(0, 0, 1) == v.Offset(0, 0, 1)
 	j.next.Store(0)
 	j.stopped.Store(false)
 	j.partials.resize(l.Plan.Rows, l.Shape.ValueDim)

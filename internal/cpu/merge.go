@@ -22,9 +22,25 @@ func (c *stream) rowChunks(r int) []attn.State[float32] {
 	return c.list
 }
 
+// partial reports that the split is one chunk of several: its states are partial
+// states at once.
+func (c *stream) partial() bool { return c.only && c.item.Row != plan.Whole }
+
+// place is where the states of the chunk under way belong.
+func (c *stream) place() (dst *states, row int) {
+	if c.partial() {
+		return &c.job.partials, c.item.Row + (c.query-c.item.Query)*c.group()
+	}
+	return &c.chunks, c.finished * c.rows
+}
+
 // leave merges the chunks of a query tile, the item's from query i on, into the
 // item's partial states, or into the results if the item is its whole unit.
 func (c *stream) leave(i int) {
+	if c.partial() {
+		c.finished = 0
+		return
+	}
 	for r := range c.rows {
 		c.rowChunks(r)
 		if c.item.Row == plan.Whole {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -51,34 +53,34 @@ func (c *stream) clear(unit float32) {
 	}
 }
 
-// states turns the running sums into a chunk's states, dividing once. It reports
-// averages that are not finite though their weights are.
-func (c *stream) states() (overflowed bool) {
-	dim := c.chunks.dim
+// states turns the running sums into states in rows of dst from row i on, dividing
+// once. It reports averages that are not finite though their weights are.
+func (c *stream) states(dst *states, i int) (overflowed bool) {
+	dim := dst.dim
 	for r := range c.rows {
-		i := c.finished*c.rows + r
 		l := c.l[r]
-		c.chunks.m[i] = float64(c.m[r]) + c.score.shift(r, c.position(r))
-		c.chunks.l[i] = float64(l)
+		dst.m[i+r] = float64(c.m[r]) + c.score.shift(r, c.position(r))
+		dst.l[i+r] = float64(l)
 		if l == 0 {
 			continue // no key: an empty state's o is never read
 		}
-		o := c.chunks.o[i*dim:][:dim]
-		divide(o, c.o[r*dim:][:dim], l)
+		o := dst.o[(i+r)*dim:][:dim]
+		bad := divide(o, c.o[r*dim:][:dim], l)
 		if x := c.toValues(r); x != 1 {
 			multiply(o, x)
+			bad = !allFinite(o)
 		}
-		overflowed = overflowed || finite(l) && !allFinite(o)
+		overflowed = overflowed || bad && finite(l)
 	}
 	return overflowed
 }
 
 // mend takes the averages that are not finite from the running sums, which began
 // in another unit. Values that are not finite themselves change nothing there.
-func (c *stream) mend() {
-	dim := c.chunks.dim
+func (c *stream) mend(dst *states, i int) {
+	dim := dst.dim
 	for r := range c.rows {
-		o := c.chunks.o[(c.finished*c.rows+r)*dim:][:dim]
+		o := dst.o[(i+r)*dim:][:dim]
 		for d, x := range o {
 			if c.l[r] != 0 && !finite(x) {
 				o[d] = c.o[r*dim+d] / c.l[r] * c.toValues(r)
@@ -99,11 +101,15 @@ func allFinite(o []float32) bool {
 }
 
 // divide is o = a / l: a division, not a reciprocal, by which an average of ones
-// would not be one.
-func divide(o, a []float32, l float32) {
+// would not be one. It reports a quotient that is not finite.
+func divide(o, a []float32, l float32) (bad bool) {
+	top := uint32(0) // of the quotients' bits without their signs
 	for d, x := range a[:len(o)] {
-		o[d] = x / l
+		x /= l
+		o[d] = x
+		top = max(top, math.Float32bits(x)<<1)
 	}
+	return top >= 0xff<<24
 }
 
 // position is where row r's query stands.
