@@ -45,17 +45,16 @@ func (t *tile) add(from *tile, lo, hi int) {
 }
 
 // gather lists the keys [lo, hi) of the sequence in the first KV head; those of
-// another lie as far behind as [headOf] begins. Page table entries that these keys
+// another lie as far behind as its data begin. Page table entries that these keys
 // do not need are not read.
 func (w *worker) gather(t *tile, lo, hi int) {
 	t.resize(hi - lo)
-	view := &w.job.launch.KV
 	a := area{seq: w.seq, heads: 1, lo: lo, hi: hi}
-	w.rowsOf(t.k, &view.K, &a, 0)
-	if w.job.alike {
+	w.rowsOf(t.k, &w.job.k, &a, 0)
+	if w.job.k.pitch == w.job.v.pitch {
 		copy(t.v, t.k)
 	} else {
-		w.rowsOf(t.v, &view.V, &a, 0)
+		w.rowsOf(t.v, &w.job.v, &a, 0)
 	}
 	if w.job.launch.Options.Slopes == nil {
 		return // nobody asks where keys stand
@@ -65,8 +64,21 @@ func (w *worker) gather(t *tile, lo, hi int) {
 	}
 }
 
-// headOf is the plane's data from where a KV head's rows begin.
-func headOf(p *kv.Plane, head int) []byte { return p.Data[p.Offset(0, head, 0):] }
+// plane is where keys, or values, lie, in bytes.
+type plane struct {
+	data  []byte
+	row   int // size of a row
+	pitch struct{ page, head, slot int }
+}
+
+func planeOf(p *kv.Plane) plane {
+	x := plane{data: p.Data, row: p.RowBytes()}
+	x.pitch.page, x.pitch.head, x.pitch.slot = p.Offset(1, 0, 0), p.Offset(0, 1, 0), p.Offset(0, 0, 1)
+	return x
+}
+
+// of is the data from where a KV head's rows begin.
+func (p *plane) of(head int) []byte { return p.data[head*p.pitch.head:] }
 
 // scales lists the scales of the tile's keys [lo, hi), if each has one.
 func (c *stream) scales(t *tile, lo, hi int) {
@@ -93,20 +105,23 @@ type area struct{ seq, head, heads, lo, hi int }
 
 // rowsOf fills off with the byte offsets of an area's rows, from row number from on,
 // as far as there are: page by page, and within a page in the order of memory.
-func (w *worker) rowsOf(off []int, p *kv.Plane, a *area, from int) []int {
-	byHead, bySlot := p.Offset(0, 1, 0), p.Offset(0, 0, 1)
+func (w *worker) rowsOf(off []int, p *plane, a *area, from int) []int {
 	n := 0
 	for at := w.pages(a.seq, a.lo, a.hi); n < len(off) && at.next(); {
 		// A page is stretches of rows at even distances: a head's, or a slot's.
-		stretches, length, far, near := a.heads, at.slots, byHead, bySlot
-		if byHead < bySlot {
+		stretches, length, far, near := a.heads, at.slots, p.pitch.head, p.pitch.slot
+		if far < near {
 			stretches, length, far, near = length, stretches, near, far
 		}
-		base := p.Offset(at.page, a.head, at.slot)
-		i, j := from/length, from%length
+		base := int(at.page)*p.pitch.page + a.head*p.pitch.head + at.slot*p.pitch.slot
+		i, j := 0, 0
+		if from > 0 {
+			i, j = from/length, from%length
+			from = max(from-stretches*length, 0)
+		}
 		for ; i < stretches && n < len(off); i++ {
-			row := base + i*far + j*near
 			part := off[n:min(n+length-j, len(off))]
+			row := base + i*far + j*near
 			for k := range part {
 				part[k] = row
 				row += near
@@ -114,7 +129,6 @@ func (w *worker) rowsOf(off []int, p *kv.Plane, a *area, from int) []int {
 			n += len(part)
 			j = 0
 		}
-		from = max(from-stretches*length, 0)
 	}
 	return off[:n]
 }
@@ -139,7 +153,8 @@ func (p *pages) next() bool {
 	if p.lo >= p.hi {
 		return false
 	}
-	p.page, p.slot = p.table[p.lo/p.size], p.lo%p.size
+	i := p.lo / p.size
+	p.page, p.slot = p.table[i], p.lo-i*p.size
 	p.slots = min(p.size-p.slot, p.hi-p.lo)
 	p.lo += p.slots
 	return true

@@ -20,7 +20,7 @@ type job struct {
 	left     []atomic.Int32 // [units] items not yet computed
 	partials states         // [Plan.Rows]
 	queries  []int          // [seqs] a sequence's first query among all
-	alike    bool           // values lie in their plane as keys do in theirs
+	k, v     plane
 	kernels  kernels
 
 	recorder  *recorder // nil: no trace is wanted
@@ -39,8 +39,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 		return err
 	}
 	j.launch, j.done = l, done
-	k, v := &l.KV.K, &l.KV.V
-	j.alike = k.Offset(1, 0, 0) == v.Offset(1, 0, 0) && k.Offset(0, 1, 0) == v.Offset(0, 1, 0) && k.Offset(0, 0, 1) == v.Offset(0, 0, 1)
+	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.next.Store(0)
 	j.stopped.Store(false)
 	j.partials.resize(l.Plan.Rows, l.Shape.ValueDim)
@@ -85,6 +84,7 @@ func (j *job) seat(helpers int) {
 // leave lets go of the launch's memory and keeps the buffers.
 func (j *job) leave() {
 	j.launch, j.done, j.recording = nil, nil, recorder{}
+	j.k, j.v = plane{}, plane{}
 	for _, w := range j.seats {
 		for h := range w.room {
 			w.room[h].item, w.room[h].score = nil, scorer{}

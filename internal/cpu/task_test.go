@@ -132,10 +132,11 @@ func TestRowsOfAnAreaInTheOrderOfMemory(t *testing.T) {
 		hi := rapid.IntRange(1, min(8*size, 200)).Draw(t, "hi")
 		a := area{heads: rapid.IntRange(1, heads).Draw(t, "of them"), lo: rapid.IntRange(0, hi-1).Draw(t, "lo"), hi: hi}
 		a.head = rapid.IntRange(0, heads-a.heads).Draw(t, "first head")
+		where := planeOf(&plane)
 		w := &worker{job: &job{launch: &backend.Launch{KV: kv.View{PageSize: size, Seqs: []kv.Table{{Pages: table, Len: hi}}}}}}
 		var got []int
 		piece := make([]int, rapid.IntRange(1, simd.TileKeys).Draw(t, "piece"))
-		for rows := w.rowsOf(piece, &plane, &a, 0); len(rows) > 0; rows = w.rowsOf(piece, &plane, &a, len(got)) {
+		for rows := w.rowsOf(piece, &where, &a, 0); len(rows) > 0; rows = w.rowsOf(piece, &where, &a, len(got)) {
 			got = append(got, rows...)
 		}
 		var want []int

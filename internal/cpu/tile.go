@@ -8,6 +8,10 @@ import "github.com/flashdec/flashdec/internal/simd"
 func (c *stream) tile(turn, lo, hi int) {
 	c.scales(&c.tiles[0], lo, hi)
 	scoring, summing := c.ahead(turn)
+	if c.rows == c.group() && c.job.launch.Options.Mask == nil { // one query sees what is walked
+		c.attend(0, c.rows, c.tiles[0], scoring, summing)
+		return
+	}
 	group := c.group()
 	n := c.rows / group
 	for i := 0; i < n; {
@@ -88,9 +92,9 @@ func (w *worker) part(i, lo, from, to int) tile {
 // attend is the tile step of rows [first, first + rows), all of which see all
 // keys of t: scores, softmax, accumulation.
 func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
-	shape, view := &c.job.launch.Shape, &c.job.launch.KV
-	keys := simd.Tile{Data: headOf(&view.K, c.item.Head), Off: t.k}
-	values := simd.Tile{Data: headOf(&view.V, c.item.Head), Off: t.v}
+	shape := &c.job.launch.Shape
+	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: t.k}
+	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: t.v}
 	s := c.s[:rows*simd.TileKeys]
 	c.job.kernels.scores(s, simd.TileKeys, c.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, scoring)
 	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
@@ -116,16 +120,16 @@ func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
 // side share the next tiles of all of them, keys while scoring and values while
 // summing, in the order of memory, so that each fetches other streams' rows.
 func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
-	k, v := &c.job.launch.KV.K, &c.job.launch.KV.V
-	scoring.Bytes, summing.Bytes = v.RowBytes(), k.RowBytes()
+	k, v := &c.job.k, &c.job.v
 	if len(c.walking) == 1 {
-		scoring.Data, scoring.Off = headOf(v, c.item.Head), c.tiles[0].v
-		summing.Data, summing.Off = k.Data, c.rowsOf(c.fetch[1][:], k, &c.next, 0)
-		return scoring, summing
+		scoring = simd.Ahead{Data: v.of(c.item.Head), Off: c.tiles[0].v, Bytes: v.row}
+		if next := c.tiles[1].k; len(next) > 0 {
+			return scoring, simd.Ahead{Data: k.of(c.item.Head), Off: next, Bytes: k.row}
+		}
+		return scoring, simd.Ahead{Data: k.data, Off: c.rowsOf(c.fetch[1][:], k, &c.next, 0), Bytes: k.row}
 	}
-	scoring.Bytes, summing.Bytes = summing.Bytes, scoring.Bytes
 	from := turn * simd.TileKeys
-	scoring.Data, scoring.Off = k.Data, c.rowsOf(c.fetch[0][:], k, &c.next, from)
-	summing.Data, summing.Off = v.Data, c.rowsOf(c.fetch[1][:], v, &c.next, from)
+	scoring = simd.Ahead{Data: k.data, Off: c.rowsOf(c.fetch[0][:], k, &c.next, from), Bytes: k.row}
+	summing = simd.Ahead{Data: v.data, Off: c.rowsOf(c.fetch[1][:], v, &c.next, from), Bytes: v.row}
 	return scoring, summing
 }
