@@ -1,8 +1,7 @@
 package cpu
 
 import (
-	"math"
-
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -65,12 +64,12 @@ func (c *stream) states(dst *states, i int) (overflowed bool) {
 			continue // no key: an empty state's o is never read
 		}
 		o := dst.o[(i+r)*dim:][:dim]
-		bad := divide(o, c.o[r*dim:][:dim], l)
+		finished := simd.Divide(o, c.o[r*dim:][:dim], l)
 		if x := c.toValues(r); x != 1 {
 			multiply(o, x)
-			bad = !allFinite(o)
+			finished = allFinite(o)
 		}
-		overflowed = overflowed || bad && finite(l)
+		overflowed = overflowed || !finished && finite(l)
 	}
 	return overflowed
 }
@@ -98,18 +97,6 @@ func allFinite(o []float32) bool {
 		}
 	}
 	return true
-}
-
-// divide is o = a / l: a division, not a reciprocal, by which an average of ones
-// would not be one. It reports a quotient that is not finite.
-func divide(o, a []float32, l float32) (bad bool) {
-	top := uint32(0) // of the quotients' bits without their signs
-	for d, x := range a[:len(o)] {
-		x /= l
-		o[d] = x
-		top = max(top, math.Float32bits(x)<<1)
-	}
-	return top >= 0xff<<24
 }
 
 // position is where row r's query stands.

@@ -124,6 +124,17 @@ func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
 	scaleWeightsAVX2(&p[0], stride, rows, keys, &x[0], unit)
 }
 
+func divide(dst, a []float32, l float32) (finite bool) {
+	if len(a) == 0 || !useAVX2 {
+		return divideGeneric(dst, a, l)
+	}
+	_ = dst[len(a)-1]
+	if useAVX512 {
+		return divideAVX512(&dst[0], &a[0], len(a), l) == 0
+	}
+	return divideAVX2(&dst[0], &a[0], len(a), l) == 0
+}
+
 func readSum(data []byte) uint32 {
 	n := len(data) &^ 1023
 	if n == 0 || !useAVX2 {

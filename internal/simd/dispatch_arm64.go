@@ -80,3 +80,5 @@ func readSum(data []byte) uint32 {
 	}
 	return readNEON(&data[0], n) ^ readSumGeneric(data[n:])
 }
+
+func divide(dst, a []float32, l float32) (finite bool) { return divideGeneric(dst, a, l) }

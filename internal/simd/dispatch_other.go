@@ -25,3 +25,5 @@ func scaleScores(s []float32, stride, rows int, x []float32) { scaleScoresGeneri
 func scaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
 	scaleWeightsGeneric(p, stride, rows, x, unit)
 }
+
+func divide(dst, a []float32, l float32) (finite bool) { return divideGeneric(dst, a, l) }

@@ -156,3 +156,12 @@ func scaleWeightsGeneric(p []float32, stride, rows int, x []float32, unit float3
 		}
 	}
 }
+
+func divideGeneric(dst, a []float32, l float32) (finite bool) {
+	top := uint32(0) // of the quotients' bits without their signs
+	for i, x := range a {
+		dst[i] = x / l
+		top = max(top, math.Float32bits(dst[i])<<1)
+	}
+	return top < 0xff<<24
+}

@@ -79,6 +79,14 @@ func ScaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
 	scaleWeights(p, stride, rows, x, unit)
 }
 
+// Divide computes
+//
+//	dst[i] = a[i] / l,  i < len(a)
+//
+// by a division, not a reciprocal, by which an average of ones would not be one. It
+// reports whether all quotients are finite. dst may be a.
+func Divide(dst, a []float32, l float32) (finite bool) { return divide(dst, a, l) }
+
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
 // left out of the row's sum whatever its value holds. p is used up.
