@@ -129,7 +129,10 @@ func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
 		return scoring, simd.Ahead{Data: k.data, Off: c.rowsOf(c.fetch[1][:], k, &c.next, 0), Bytes: k.row}
 	}
 	from := turn * simd.TileKeys
-	scoring = simd.Ahead{Data: k.data, Off: c.rowsOf(c.fetch[0][:], k, &c.next, from), Bytes: k.row}
-	summing = simd.Ahead{Data: v.data, Off: c.rowsOf(c.fetch[1][:], v, &c.next, from), Bytes: v.row}
-	return scoring, summing
+	rows := c.rowsOf(c.fetch[0][:], k, &c.next, from)
+	scoring = simd.Ahead{Data: k.data, Off: rows, Bytes: k.row}
+	if k.pitch != v.pitch {
+		rows = c.rowsOf(c.fetch[1][:], v, &c.next, from)
+	}
+	return scoring, simd.Ahead{Data: v.data, Off: rows, Bytes: v.row}
 }
