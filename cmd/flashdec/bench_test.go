@@ -114,6 +114,37 @@ func TestTimeOfAPart(t *testing.T) {
 	}
 }
 
+// TestBenchOnGPURuns: a GPU is measured on each case once, without threads, but for the
+// suites that are about CPUs; a level of CPU kernels is no case there.
+func TestBenchOnGPURuns(t *testing.T) {
+	cmd := &benchCmd{Suite: []string{"all"}, Backend: "cuda", MB: 64}
+	runs, err := cmd.runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]int{}
+	for _, r := range runs {
+		cases[r.suite+r.c.Name]++
+		if r.threads != 0 || r.c.Level != "" || r.suite == "threads" {
+			t.Errorf("%+v is to run on a GPU", r)
+		}
+	}
+	cpu := &benchCmd{Suite: []string{"all"}, Backend: "auto", MB: 64, Threads: 1}
+	all, err := cpu.runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := 0
+	for _, r := range all {
+		if r.suite == "levels" || r.suite == "threads" {
+			about++
+		}
+	}
+	if len(cases) != len(runs) || len(runs) != len(all)-about {
+		t.Errorf("%d runs of %d cases on a GPU, want each once of %d less %d", len(runs), len(cases), len(all), about)
+	}
+}
+
 // TestBenchPeer measures a peer that answers with a fixed time.
 func TestBenchPeer(t *testing.T) {
 	t.Setenv("FLASHDEC_TEST_PEER", "1")
@@ -171,6 +202,10 @@ func TestBenchRefuses(t *testing.T) {
 		{"--rounds=0", "--rounds is 0"},
 		{"--match=no such case", "no such case"},
 		{"--suite=blog\x00--mb=1", "see --mb"},
+		{"--backend=cuda\x00--threads=2", "--threads is 2, but only the CPU has threads"},
+		{"--backend=cuda\x00--peer=/bin/true", "--peer computes on the CPU"},
+		{"--backend=cuda\x00--suite=threads", "suite threads is about CPUs"},
+		{"--backend=cuda\x00--suite=blog\x00--mb=1", "see --mb"},
 		{"--plot=a.gif", "--plot"},
 		{"--compare=no-such-file", "no-such-file"},
 	} {

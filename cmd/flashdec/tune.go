@@ -16,6 +16,7 @@ type tuneCmd struct {
 	HeadDim []int    `help:"Elements of a key and of a value (default ${default})." default:"128" placeholder:"N,…"`
 	Group   []int    `help:"Query heads a KV head (default ${default})." default:"1,4,8" placeholder:"N,…"`
 	KVDType []string `name:"kv-dtype" help:"Types of keys and values; what is found holds for all types of that size (default ${default})." default:"f16" placeholder:"T,…"`
+	Backend string   `help:"What to measure: ${enum}. Of GPUs, the constants are built in." enum:"auto,cpu,cuda" default:"auto"`
 	Threads int      `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Seconds float64  `help:"How long to measure, all classes together (default ${default})." default:"30" placeholder:"N"`
 	Show    bool     `xor:"what" help:"Show what has been found, and measure nothing."`
@@ -41,6 +42,9 @@ const maxClasses = 64
 
 // Validate is called by kong once the flags are read.
 func (cmd *tuneCmd) Validate() error {
+	if cmd.Backend == "cuda" {
+		return errors.New("--backend is cuda, but tune is for the CPU: of GPUs, the constants are built in (docs/calibration-gpu.md)")
+	}
 	if cmd.Threads < 0 || cmd.Threads > maxThreads {
 		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for GOMAXPROCS", cmd.Threads, maxThreads)
 	}

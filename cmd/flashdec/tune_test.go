@@ -223,6 +223,7 @@ func TestTuneRefuses(t *testing.T) {
 		{[]string{"tune", "--kv-dtype=f8"}, []string{"--kv-dtype", "f8"}},
 		{[]string{"tune", "--kv-dtype=int4", "--head-dim=33"}, []string{"--head-dim", "33", "int4"}},
 		{[]string{"tune", "--group=1,2,3,4,5,6,7,8,9", "--head-dim=1,2,3,4,5,6,7,8"}, []string{"72 classes", "64"}},
+		{[]string{"tune", "--backend=cuda"}, []string{"--backend is cuda", "for the CPU"}},
 		{[]string{"tune", "--show", "--forget"}, []string{"--show", "--forget"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
