@@ -77,7 +77,8 @@ func share(x float64, width int) string {
 // fold breaks text into lines of the report's width, the later ones indented.
 func fold(s string, indent int) string { return wrapWords(strings.Fields(s), indent) }
 
-// duration is a time in the unit that keeps it short.
+// duration is a time in the unit that keeps it short, to three digits where it is less
+// than a millisecond.
 func duration(seconds float64) string {
 	switch {
 	case seconds >= 1:
@@ -85,7 +86,12 @@ func duration(seconds float64) string {
 	case seconds >= 1e-3:
 		return fmt.Sprintf("%.2f ms", seconds*1e3)
 	}
-	return fmt.Sprintf("%.0f µs", seconds*1e6)
+	µs := seconds * 1e6
+	digits := 0
+	for limit := 100.0; µs < limit && digits < 2; limit /= 10 {
+		digits++
+	}
+	return fmt.Sprintf("%.*f µs", digits, µs)
 }
 
 // longestPiece is how many columns a token's text may take in a sentence. Pieces

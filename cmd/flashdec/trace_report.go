@@ -9,21 +9,22 @@ import (
 
 // traceReport is what trace prints.
 type traceReport struct {
-	Title    string        `json:"title"`
-	File     string        `json:"file,omitempty"`
-	Lens     string        `json:"lens,omitempty"`
-	Backend  string        `json:"backend"`
-	Device   string        `json:"device"`
-	Kernel   string        `json:"kernel"`
-	Threads  int           `json:"threads"`
-	KVDType  string        `json:"kv_dtype"`
-	PageSize int           `json:"page_size"` // 0: in place, or contiguous
-	KVBytes  int           `json:"kv_bytes"`
-	Tuned    string        `json:"tuned,omitempty"`
-	Rounds   int           `json:"rounds"`           // of which the median is shown
-	Decodes  []decodeTrace `json:"decodes"`          // the one to compare with first
-	Sooner   float64       `json:"sooner,omitempty"` // seconds of the first / of the last
-	Output   []string      `json:"output,omitempty"`
+	Title      string        `json:"title"`
+	File       string        `json:"file,omitempty"`
+	Lens       string        `json:"lens,omitempty"`
+	Backend    string        `json:"backend"`
+	Device     string        `json:"device"`
+	Kernel     string        `json:"kernel"`
+	Threads    int           `json:"threads"`    // of the CPU; 0 elsewhere
+	Processors int           `json:"processors"` // workers, or multiprocessors of a GPU
+	KVDType    string        `json:"kv_dtype"`
+	PageSize   int           `json:"page_size"` // 0: in place, or contiguous
+	KVBytes    int           `json:"kv_bytes"`
+	Tuned      string        `json:"tuned,omitempty"`
+	Rounds     int           `json:"rounds"`           // of which the median is shown
+	Decodes    []decodeTrace `json:"decodes"`          // the one to compare with first
+	Sooner     float64       `json:"sooner,omitempty"` // seconds of the first / of the last
+	Output     []string      `json:"output,omitempty"`
 }
 
 // decodeTrace is one way to cut the step, and what came of it.
@@ -69,10 +70,14 @@ func (cmd *traceCmd) report(s *tracedStep, decodes []*tracedDecode) *traceReport
 	info := s.backend.Info()
 	r := &traceReport{
 		Title: s.title, File: cmd.File, Lens: cmd.Lens, Backend: info.Name, Device: info.Device, Kernel: info.Kernel,
-		Threads: info.Width, KVDType: s.kvDType, PageSize: s.pageSize, KVBytes: s.kvBytes, Tuned: s.tuned, Rounds: cmd.Rounds, Output: cmd.Out,
+		KVDType: s.kvDType, PageSize: s.pageSize, KVBytes: s.kvBytes, Tuned: s.tuned, Rounds: cmd.Rounds, Output: cmd.Out,
 	}
 	for _, d := range decodes {
 		r.Decodes = append(r.Decodes, d.report(s.kvBytes))
+	}
+	r.Processors = len(r.Decodes[0].Workers)
+	if info.Name == "cpu" {
+		r.Threads = info.Width
 	}
 	if n := len(r.Decodes); n > 1 {
 		r.Sooner = r.Decodes[0].Seconds / r.Decodes[n-1].Seconds
@@ -120,8 +125,14 @@ func (r *traceReport) notes() []string {
 		device = " on " + device
 	}
 	notes := []string{
-		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(len(r.Decodes[0].Workers), r.processor()), r.Kernel, cache),
+		fmt.Sprintf("%s%s: %s, %s kernels; keys and values: %s", r.Backend, device, count(r.Processors, r.processor()), r.Kernel, cache),
 		fmt.Sprintf("each is the median of %s, after %d to warm up", count(r.Rounds, "decode"), warmUps),
+	}
+	if r.Backend == "cuda" {
+		notes[1] += "; by the traced build of the kernels"
+		if r.File != "" {
+			notes[1] += ", right after the step was copied to the GPU"
+		}
 	}
 	if r.Tuned != "" {
 		notes = append(notes, "tuned "+r.Tuned)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/timeline"
+	"github.com/flashdec/flashdec/plan"
 )
 
 var traceArgs = []string{"trace", "--lens=5000,300x3,0", "--q-heads=8", "--kv-heads=2", "--head-dim=32", "--threads=3", "--rounds=2", "--mb=64"}
@@ -21,10 +24,13 @@ var traceArgs = []string{"trace", "--lens=5000,300x3,0", "--q-heads=8", "--kv-he
 // TestTraceAddsUp: workers did the whole step, once, within its time.
 func TestTraceAddsUp(t *testing.T) {
 	r := objects(t, want(t, exitDone, append(slices.Clone(traceArgs), "--json")...).stdout)[0]
-	for _, field := range []string{"title", "lens", "backend", "device", "kernel", "threads", "kv_dtype", "page_size", "kv_bytes", "rounds", "decodes", "sooner"} {
+	for _, field := range []string{"title", "lens", "backend", "device", "kernel", "threads", "processors", "kv_dtype", "page_size", "kv_bytes", "rounds", "decodes", "sooner"} {
 		if _, ok := r[field]; !ok {
 			t.Errorf("the report lacks %q", field)
 		}
+	}
+	if r["threads"] != 3.0 || r["processors"] != 3.0 {
+		t.Errorf("%v threads and %v processors, want 3", r["threads"], r["processors"])
 	}
 	decodes := r["decodes"].([]any)
 	if len(decodes) != 2 {
@@ -117,6 +123,56 @@ func TestTraceShowsOneWhereBothAreTheSame(t *testing.T) {
 			t.Errorf("%s shows %d decodes, want %d", args, n, decodes)
 		}
 	}
+}
+
+// TestTraceOfAGPU: its processors are SMs, which may run several blocks at a time, and
+// which kernels were traced is told.
+func TestTraceOfAGPU(t *testing.T) {
+	p, err := plan.New(plan.Config{Seqs: []plan.Seq{{Len: 64, NumQueries: 1}}, NumKVHeads: 1, GroupSize: 1, Width: 4, NumSplits: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := &backend.Trace{}
+	trace.Reset(p, 4)
+	trace.Slots, trace.End = 2, 10_000
+	trace.Items[0], trace.Items[1] = backend.Span{Lane: 2, End: 6000}, backend.Span{Lane: 3, End: 5000}
+	trace.Merges[0] = backend.Span{Lane: 2, Begin: 8000, End: 10_000}
+	d := &tracedDecode{run: timeline.Run{Name: "2 splits", Plan: p, Trace: trace}, traces: []*backend.Trace{trace}}
+	s := &tracedStep{title: "a step", backend: fakeGPU{}, kvDType: "f16", kvBytes: 1 << 20}
+	cmd := &traceCmd{Lens: "64", Rounds: 3}
+	r := cmd.report(s, []*tracedDecode{d})
+	var out bytes.Buffer
+	term := &terminal{out: bufio.NewWriter(&out), errs: &out}
+	r.print(term)
+	if err := term.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"a.svg", "a.json"} {
+		if err := r.write(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(text)
+	}
+	for _, say := range []string{"cuda on Abacus: 2 SMs, sm_00 kernels", "SMs busy 40.0% of the time", "by the traced build", "2 SMs busy 40.0%", "SM 1, slot 1", "       SM 1 "} {
+		if !strings.Contains(out.String(), say) {
+			t.Errorf("no form says %q:\n%s", say, &out)
+		}
+	}
+	if r.Threads != 0 || r.Processors != 2 || len(r.Decodes[0].Workers) != 2 || r.Decodes[0].Workers[1].Busy != 8e-6 {
+		t.Errorf("%d threads, %d processors, workers %+v", r.Threads, r.Processors, r.Decodes[0].Workers)
+	}
+}
+
+// fakeGPU has nothing but a name.
+type fakeGPU struct{ backend.Backend }
+
+func (fakeGPU) Info() backend.Info {
+	return backend.Info{Name: "cuda", Device: "Abacus", Kernel: "sm_00", Width: 4}
 }
 
 // TestTraceShowsTheMedian of all rounds, of an even number the quicker one.

@@ -53,7 +53,11 @@ func (g *GPU) add(ctx context.Context, w *Ways, c *bench.Case) error {
 	if err := m.add(w, "flashdec", 0, launches); err != nil {
 		return err
 	}
-	return m.add(w, "unsplit", 1, len(views)) // may take many times as long
+	if err := m.add(w, "unsplit", 1, len(views)); err != nil {
+		return err
+	}
+	w.List[len(w.List)-1].Slow = true // it may take a hundred times as long
+	return nil
 }
 
 // keep has a replay closed with the rest, and makes a way of it.
