@@ -42,6 +42,11 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	c := bench.Grouped(kv.F16, 4, 128, 1<<20)
+	for bytes, count := range map[int]int{1 << 20: 1, 2<<20 - 1: 1, 2 << 20: 2, 5<<20 + 7: 5} {
+		if p, err := (&GPU{bytes: bytes}).places(&c); err != nil || p.count != count {
+			t.Errorf("in %d bytes, a case of 1 MiB has %+v, %v, want %d places", bytes, p, err, count)
+		}
+	}
 	if _, err := (&GPU{bytes: 1<<20 - 1}).places(&c); err == nil || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("%v, want that 1048576 bytes are too many", err)
 	}

@@ -266,6 +266,7 @@ func sharing(t testing.TB) timeline.Run {
 	trace.Merges[1] = backend.Span{Lane: 3, Begin: 2, End: 3}
 	trace.More = []backend.Work{
 		{Span: backend.Span{Lane: 3, Begin: 4, End: 7}, Kind: backend.Item, Index: 0},
+		{Span: backend.Span{Lane: 2, Begin: 5, End: 6}, Kind: backend.Item, Index: 2},
 		{Span: backend.Span{Lane: 0, Begin: 19, End: 20}, Kind: backend.Merge, Index: 0},
 	}
 	if err := trace.Check(p); err != nil {
@@ -279,7 +280,7 @@ func sharing(t testing.TB) timeline.Run {
 func TestSideBySide(t *testing.T) {
 	r := sharing(t)
 	sum := r.Summary()
-	want := []timeline.Processor{{Items: 2, Merges: 2, Keys: 64, Busy: 10 + 1 + 1}, {Items: 3, Merges: 1, Keys: 32 + 32, Busy: 2 + 1 + 3}}
+	want := []timeline.Processor{{Items: 2, Merges: 2, Keys: 64, Busy: 10 + 1 + 1}, {Items: 4, Merges: 1, Keys: 3*16 + 32, Busy: 2 + 1 + 3}}
 	if !slices.Equal(sum.Processors, want) || sum.Worked != 2 || sum.Merging != 3 || sum.Busy != 18.0/40 {
 		t.Errorf("%+v, want %+v, busy %v", sum, want, 18.0/40)
 	}
@@ -300,12 +301,21 @@ func TestSideBySide(t *testing.T) {
 		}
 	}
 	p := draw(t, &timeline.Picture{Lane: "SM", Runs: []timeline.Run{r}})
-	if items, merges := p.tells("sequence "), p.tells("merge of "); items != 5 || merges != 3 {
-		t.Errorf("%d rectangles of items and %d of merges, want 5 and 3", items, merges)
+	if items, merges := p.tells("sequence "), p.tells("merge of "); items != 6 || merges != 3 {
+		t.Errorf("%d rectangles of items and %d of merges, want 6 and 3", items, merges)
 	}
 	all := strings.Join(p.texts, "\n")
 	if !strings.Contains(all, "2 SMs busy 45.0%") || !strings.Contains(all, "SM 1") || strings.Contains(all, "SM 2") {
 		t.Errorf("the picture's texts are not of two SMs:\n%s", all)
+	}
+	// Many lanes are as high as their processors.
+	many, single := *r.Trace, *r.Trace
+	many.Lanes, single.Lanes, single.Slots = 400, 200, 1
+	high := func(trace *backend.Trace) float64 {
+		return draw(t, &timeline.Picture{Lane: "SM", Runs: []timeline.Run{{Plan: r.Plan, Trace: trace}}}).height
+	}
+	if high(&many) != high(&single) {
+		t.Errorf("200 SMs of two lanes are %v high, those of one %v", high(&many), high(&single))
 	}
 	// The lanes of one processor lie within its own height, one below the other.
 	top := map[string]float64{}
