@@ -11,7 +11,11 @@
 //
 // with nvcc 13.0 on the PATH (PyPI: nvidia-cuda-nvcc, nvidia-cuda-crt,
 // nvidia-nvvm, nvidia-cuda-runtime and nvidia-cuda-cccl, all 13.0). A test fails
-// when sources and embedded build differ.
+// when sources and embedded builds differ.
+//
+// There are two builds: kernels.zip computes, and traced.zip, of fewer kernels, tells
+// besides which multiprocessor ran a block and when (kernels/trace.cuh). It is loaded by
+// the first decode whose launch asks for a trace; others run code without a mark.
 package cuda
 
 //go:generate go run ./gen
