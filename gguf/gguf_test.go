@@ -26,8 +26,14 @@ func TestDequantiseEqualsReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer want.Close()
-	if len(f.Tensors) != len(types) {
-		t.Errorf("the file has %d tensors, want one of each of %d types", len(f.Tensors), len(types))
+	known := 0
+	for i := range types {
+		if Type(i).known() {
+			known++
+		}
+	}
+	if len(f.Tensors) != known {
+		t.Errorf("the file has %d tensors, want one of each of %d types", len(f.Tensors), known)
 	}
 	for _, x := range f.Tensors {
 		expected, ok := want.Tensor(x.Name)

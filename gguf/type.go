@@ -23,8 +23,8 @@ const (
 	BF16 Type = 30 // the upper half of a float32
 )
 
-// types says all there is to know about a type.
-var types = map[Type]struct {
+// types says all there is to know about a type; of others, nothing.
+var types = [...]struct {
 	name            string
 	elements, bytes int // of a block
 	dequantise      func(dst []float32, src []byte)
@@ -49,7 +49,7 @@ var others = map[Type]string{
 	35: "TQ2_0", 39: "MXFP4",
 }
 
-func (t Type) known() bool { return types[t].bytes > 0 }
+func (t Type) known() bool { return t < Type(len(types)) && types[t].bytes > 0 }
 
 // String is the type's name as ggml spells it.
 func (t Type) String() string {
@@ -64,10 +64,20 @@ func (t Type) String() string {
 
 // BlockElements is how many elements a block has: rows are multiples of it. It is 0 for a type that is
 // not read, and so are the sizes.
-func (t Type) BlockElements() int { return types[t].elements }
+func (t Type) BlockElements() int {
+	if !t.known() {
+		return 0
+	}
+	return types[t].elements
+}
 
 // BlockBytes is the size of a block.
-func (t Type) BlockBytes() int { return types[t].bytes }
+func (t Type) BlockBytes() int {
+	if !t.known() {
+		return 0
+	}
+	return types[t].bytes
+}
 
 // RowBytes is the size of a row of n elements, a multiple of [Type.BlockElements]; 0 for what is no row.
 func (t Type) RowBytes(n int) int {

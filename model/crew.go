@@ -9,24 +9,24 @@ import (
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
-// crew is the goroutines that compute a step beside its caller. Between two jobs of a step they look for
-// the next one instead of sleeping, for a token takes hundreds of jobs of microseconds; left alone, they
-// sleep. A job never waits for who has not joined it.
+// crew is the goroutines that compute a step beside its caller. While a step is under way they look for
+// its next job instead of sleeping, for a token takes hundreds of jobs of microseconds; between steps, left
+// alone, they sleep. A job never waits for who has not joined it.
 type crew struct {
 	seats []*seat // the caller's first
 
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
-	dots       map[gguf.Type]simd.DotFunc // of types whose rows the kernels read where they lie
+	dots       [gguf.Q6_K + 1]simd.DotFunc // of types whose rows the kernels read where they lie
+	vectors    [fewRows]simd.Vector        // rows of x as these take them
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone.
 	state    atomic.Uint64
 	do       func(s *seat, task int)
-	tasks    int64
-	next     atomic.Int64
 	finished atomic.Int64
 
+	stepping atomic.Bool // a step is under way
 	mu       sync.Mutex
 	wake     sync.Cond
 	sleeping atomic.Int32
@@ -34,35 +34,44 @@ type crew struct {
 	helpers  sync.WaitGroup
 }
 
-// seat is one goroutine's memory.
+// seat is one goroutine's memory, and its share of a job.
 type seat struct {
 	crew    *crew
+	number  int
 	off     [2][simd.TileKeys]int // lists of rows
 	scratch []float32             // rows of a quantised matrix, widened
 	columns []float32             // part of a product with a matrix that is stored by columns
+
+	_    [64]byte     // what others take from is on a cache line of its own
+	next atomic.Int64 // the seat's next task
+	end  int64        // and where its tasks end
+	_    [64]byte
 }
 
 const (
 	jobOpen   = 1 << 31
 	jobNumber = 1 << 32
 
-	// A helper looks this often before it sleeps, giving way to other goroutines each so many looks: some
-	// 30 microseconds, as long as it takes to wake one.
+	// A helper gives way to other goroutines each so many looks, and between steps sleeps after so many
+	// turns: some 30 microseconds, as long as it takes to wake one.
 	looksPerTurn = 32
 	turns        = 200
 )
+
+// blockOf are the kernels' names of types of blocks.
+var blockOf = map[gguf.Type]simd.Block{gguf.Q4_0: simd.Q4_0, gguf.Q4_1: simd.Q4_1, gguf.Q8_0: simd.Q8_0}
 
 func newCrew(threads int) *crew {
 	c := &crew{seats: make([]*seat, threads)}
 	c.wake.L = &c.mu
 	for i := range c.seats {
-		c.seats[i] = &seat{crew: c}
+		c.seats[i] = &seat{crew: c, number: i}
 	}
 	for e := range simd.Elem(simd.NumElems) {
 		c.scores[e], c.accumulate[e] = simd.Scores(e), simd.Accumulate(e)
 	}
-	c.dots = map[gguf.Type]simd.DotFunc{
-		gguf.Q4_0: simd.Dot(simd.Q4_0), gguf.Q4_1: simd.Dot(simd.Q4_1), gguf.Q8_0: simd.Dot(simd.Q8_0),
+	for t, b := range blockOf {
+		c.dots[t] = simd.Dot(b)
 	}
 	for _, s := range c.seats[1:] {
 		c.helpers.Add(1)
@@ -71,7 +80,25 @@ func newCrew(threads int) *crew {
 	return c
 }
 
-// run does tasks 0 to n−1, each once, and returns when all are done. One caller at a time.
+// begin says that jobs will follow one another until end, and wakes those who sleep.
+func (c *crew) begin() {
+	c.stepping.Store(true)
+	c.rouse()
+}
+
+func (c *crew) end() { c.stepping.Store(false) }
+
+// rouse wakes those who sleep.
+func (c *crew) rouse() {
+	if c.sleeping.Load() > 0 {
+		c.mu.Lock()
+		c.wake.Broadcast()
+		c.mu.Unlock()
+	}
+}
+
+// run does tasks 0 to n−1, each once, and returns when all are done. One caller at a time. Each seat takes
+// its share of the tasks in their order, so that memory that they read in turn is read as a few long runs.
 func (c *crew) run(n int, do func(s *seat, task int)) {
 	if n == 1 || len(c.seats) == 1 {
 		for i := range n {
@@ -79,15 +106,14 @@ func (c *crew) run(n int, do func(s *seat, task int)) {
 		}
 		return
 	}
-	c.do, c.tasks = do, int64(n)
-	c.next.Store(0)
+	c.do = do
+	for i, s := range c.seats {
+		s.next.Store(int64(i * n / len(c.seats)))
+		s.end = int64((i + 1) * n / len(c.seats))
+	}
 	c.finished.Store(0)
 	c.state.Store(c.state.Load()&^(jobNumber-1) + jobNumber | jobOpen)
-	if c.sleeping.Load() > 0 {
-		c.mu.Lock()
-		c.wake.Broadcast()
-		c.mu.Unlock()
-	}
+	c.rouse()
 	c.work(c.seats[0])
 	joined := int64(c.state.And(^uint64(jobOpen)) & (jobOpen - 1))
 	for i := 1; c.finished.Load() != joined; i++ {
@@ -98,13 +124,13 @@ func (c *crew) run(n int, do func(s *seat, task int)) {
 	c.do = nil
 }
 
+// work does a seat's share of the tasks, and then what others have not begun of theirs.
 func (c *crew) work(s *seat) {
-	for {
-		i := c.next.Add(1) - 1
-		if i >= c.tasks {
-			return
+	for i := range c.seats {
+		from := c.seats[(s.number+i)%len(c.seats)]
+		for task := from.next.Add(1) - 1; task < from.end; task = from.next.Add(1) - 1 {
+			c.do(s, int(task))
 		}
-		c.do(s, int(i))
 	}
 }
 
@@ -126,15 +152,15 @@ func (c *crew) serve(s *seat) {
 		if idle%looksPerTurn == looksPerTurn-1 {
 			runtime.Gosched()
 		}
-		if idle == looksPerTurn*turns {
+		if idle >= looksPerTurn*turns && !c.stepping.Load() {
 			c.sleep(last)
 			idle = 0
 		}
 	}
 }
 
-// sleep waits for a job that is not the last one seen. Who opens one looks for sleepers after it has
-// opened, and who goes to sleep looks for jobs after it has said so: one of them sees the other.
+// sleep waits for a step, or a job that is not the last one seen. Who begins one looks for sleepers
+// afterwards, and who goes to sleep looks for both after it has said so: one of them sees the other.
 func (c *crew) sleep(last uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +168,7 @@ func (c *crew) sleep(last uint64) {
 	defer c.sleeping.Add(-1)
 	for {
 		state := c.state.Load()
-		if c.closed.Load() || state&jobOpen != 0 && state/jobNumber != last {
+		if c.closed.Load() || c.stepping.Load() || state&jobOpen != 0 && state/jobNumber != last {
 			return
 		}
 		c.wake.Wait()

@@ -74,7 +74,11 @@ func (b *host) closeCaches() error {
 // Run implements [network.Steps].
 func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) error {
 	b.in, b.tokens = in, len(in.IDs)
-	defer func() { b.in = nil }()
+	b.crew.begin()
+	defer func() {
+		b.crew.end()
+		b.in = nil
+	}()
 	b.reserve()
 	b.turnTables()
 	if err := b.plan(); err != nil {

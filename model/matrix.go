@@ -74,7 +74,7 @@ type product struct {
 
 // spanBytes is about how much of a matrix a task takes: long enough to be worth the taking and for
 // memory to stream, short enough that all are done at about the same time.
-const spanBytes = 64 << 10
+const spanBytes = 32 << 10
 
 // span is how many outputs a task takes: a multiple of 16, so that no two tasks write into one cache
 // line of a row.
@@ -88,8 +88,26 @@ func (w *linear) span() int {
 
 func (w *linear) numSpans() int { return (w.outputs() + w.span() - 1) / w.span() }
 
-// multiply computes products of n rows each, all spread over the crew together.
+// takesVectors reports whether products of n rows take x as vectors, which prepare makes.
+func (c *crew) takesVectors(w *linear, n int) bool {
+	return n <= fewRows && int(w.t) < len(c.dots) && c.dots[w.t] != nil
+}
+
+// prepare makes vectors of the products' x, which is the same for all, where any takes them.
+func (c *crew) prepare(n int, products ...product) {
+	for i := range products {
+		if p := &products[i]; c.takesVectors(p.w, n) {
+			for r := range n {
+				c.vectors[r].Set(row(p.x, r, p.w.cols))
+			}
+			return
+		}
+	}
+}
+
+// multiply computes products of n rows of one x each, all spread over the crew together.
 func (c *crew) multiply(n int, products ...product) {
+	c.prepare(n, products...)
 	tasks := 0
 	for i := range products {
 		tasks += products[i].w.numSpans()
@@ -113,7 +131,7 @@ func (p *product) compute(s *seat, n, task int) {
 		p.byColumns(s, n, lo, hi)
 	case plain:
 		p.inPlace(s, n, lo, hi)
-	case n <= fewRows && s.crew.dots[p.w.t] != nil:
+	case s.crew.takesVectors(p.w, n):
 		p.dots(s, n, lo, hi)
 	default:
 		p.widened(s, n, lo, hi)
@@ -155,7 +173,7 @@ const fewRows = 4
 func (p *product) dots(s *seat, n, lo, hi int) {
 	dot, data := s.crew.dots[p.w.t], p.w.data[lo*p.w.rowBytes():hi*p.w.rowBytes()]
 	for i := range n {
-		dot(p.y[i*p.w.rows+lo:i*p.w.rows+hi], row(p.x, i, p.w.cols), data)
+		dot(p.y[i*p.w.rows+lo:i*p.w.rows+hi], &s.crew.vectors[i], data)
 	}
 }
 

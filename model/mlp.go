@@ -33,6 +33,7 @@ func (b *host) gated(n int, x []float32, gate, up *linear) {
 		})
 		return
 	}
+	b.crew.prepare(n, g, u)
 	b.crew.run(gate.numSpans(), func(s *seat, task int) {
 		g.compute(s, n, task)
 		u.compute(s, n, task)

@@ -24,11 +24,11 @@ func (b Block) Bytes() int { return blockBytes[b] }
 
 // DotFunc computes
 //
-//	y[r] = Σ_c row_r[c]·x[c],  r < len(y), c < len(x)
+//	y[r] = Σ_c row_r[c]·x[c],  r < len(y), c < x.Len()
 //
-// in float32. The rows, len(x) elements or len(x)/32 blocks each, at least one,
-// follow one another in data.
-type DotFunc func(y, x []float32, data []byte)
+// as exactly as sums in float32 are. The rows, of x.Len() elements or x.Len()/32
+// blocks each, at least one, follow one another in data.
+type DotFunc func(y []float32, x *Vector, data []byte)
 
 // Dot returns the fastest kernel of the current level for rows of blocks b.
 func Dot(b Block) DotFunc { return dotFor(b) }
@@ -45,7 +45,8 @@ func dequantiseGeneric(b Block, dst []float32, src []byte) {
 }
 
 func dotPlain(b Block) DotFunc {
-	return func(y, x []float32, data []byte) {
+	return func(y []float32, v *Vector, data []byte) {
+		x := v.x
 		var row [BlockElements]float32
 		size := b.Bytes()
 		for r := range y {

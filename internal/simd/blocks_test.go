@@ -22,6 +22,13 @@ func randomBlocks(rng *rand.Rand, b Block, n int) []byte {
 	return data
 }
 
+// vector is x as kernels take it.
+func vector(x []float32) *Vector {
+	v := new(Vector)
+	v.Set(x)
+	return v
+}
+
 // eachLevel runs f at every level of this CPU.
 func eachLevel(t *testing.T, f func(t *testing.T)) {
 	for _, level := range Levels() {
@@ -62,7 +69,7 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	const guard = 12345
 	y := make([]float32, rows+1)
 	y[rows] = guard
-	Dot(b)(y[:rows], x, data)
+	Dot(b)(y[:rows], vector(x), data)
 	for r := range rows {
 		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
 		want, size := 0.0, 0.0
@@ -121,7 +128,7 @@ func TestDotPassesNaNOn(t *testing.T) {
 			for i := range x {
 				x[i] = 1
 			}
-			Dot(b)(y, x, data)
+			Dot(b)(y, vector(x), data)
 			for r, v := range y {
 				if (v != v) != (r == 1) {
 					t.Errorf("%v: row %d is %v with a NaN in row 1", b, r, v)
@@ -141,7 +148,7 @@ func TestDotChecksItsData(t *testing.T) {
 						t.Errorf("%v: 2 rows of one block were found in one block and a part", b)
 					}
 				}()
-				Dot(b)(make([]float32, 2), make([]float32, BlockElements), make([]byte, 2*b.Bytes()-1))
+				Dot(b)(make([]float32, 2), vector(make([]float32, BlockElements)), make([]byte, 2*b.Bytes()-1))
 			}()
 		}
 	})
@@ -162,7 +169,7 @@ func BenchmarkDot(b *testing.B) {
 				for i := range data {
 					data[i] = 1
 				}
-				x, y, dot := make([]float32, cols), make([]float32, rows), Dot(q)
+				x, y, dot := vector(make([]float32, cols)), make([]float32, rows), Dot(q)
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
 					dot(y, x, data)

@@ -111,13 +111,21 @@ type (
 )
 
 func dotBy(b Block, kernel dotKernel) DotFunc {
-	return func(y, x []float32, data []byte) {
-		blocks := len(x) / BlockElements
-		if len(y) == 0 || blocks == 0 {
-			clear(y)
-			return
+	return func(y []float32, v *Vector, data []byte) {
+		if blocks := v.rows(b, y, data); blocks > 0 {
+			kernel(&y[0], len(y), &data[0], &v.x[0], blocks)
 		}
-		_ = data[len(y)*blocks*b.Bytes()-1]
-		kernel(&y[0], len(y), &data[0], &x[0], blocks)
 	}
+}
+
+// rows is how many blocks of x each of the rows y has in data, 0 where there is
+// nothing to compute.
+func (v *Vector) rows(b Block, y []float32, data []byte) int {
+	blocks := len(v.x) / BlockElements
+	if len(y) == 0 || blocks == 0 {
+		clear(y)
+		return 0
+	}
+	_ = data[len(y)*blocks*b.Bytes()-1]
+	return blocks
 }

@@ -10,7 +10,8 @@ const hasNEON = false
 var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
-	hasVBMI   = cpu.X86.HasAVX512VBMI // only I4 wants it; without, it stays with AVX2
+	hasVBMI   = cpu.X86.HasAVX512VBMI            // only I4 wants it; without, it stays with AVX2
+	hasVNNI   = hasVBMI && cpu.X86.HasAVX512VNNI // only blocks want both; without, their x stays in float32
 )
 
 // minDim is the least row that the assembly takes: where it has no masked loads
@@ -75,8 +76,38 @@ func dequantise(b Block, dst []float32, src []byte) {
 	}
 }
 
+// fixedKernel is assembly for blocks with an x in fixed point.
+type fixedKernel = func(y *float32, rows int, row, x *byte, blocks int)
+
+var fixedAVX512 = [NumBlocks]fixedKernel{Q4_0: fixedQ4_0AVX512, Q4_1: fixedQ4_1AVX512, Q8_0: fixedQ8_0AVX512}
+
+// fixes reports whether kernels for x in fixed point are in use.
+func fixes() bool { return useAVX512 && hasVNNI }
+
+// fix turns x into fixed point, and reports whether it could: infinity and NaN have
+// none.
+func fix(dst []byte, x []float32) bool {
+	const infinity = 0x7f800000
+	return fixAVX512(&dst[0], &x[0], len(x)/BlockElements) < infinity
+}
+
+// dotFixed multiplies by x in fixed point, where it has one.
+func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
+	return func(y []float32, v *Vector, data []byte) {
+		if v.fixed == nil {
+			float(y, v, data)
+			return
+		}
+		if blocks := v.rows(b, y, data); blocks > 0 {
+			kernel(&y[0], len(y), &data[0], &v.fixed[0], blocks)
+		}
+	}
+}
+
 func dotFor(b Block) DotFunc {
 	switch {
+	case fixes():
+		return dotFixed(b, fixedAVX512[b], dotBy(b, dotAVX512[b]))
 	case useAVX512:
 		return dotBy(b, dotAVX512[b])
 	case useAVX2:

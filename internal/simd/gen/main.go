@@ -38,6 +38,9 @@ func run(dir string) error {
 			}
 		}
 	}
+	if err := write(dir, "fixed", &avx512, fixedFile); err != nil {
+		return err
+	}
 	return writeTables(dir, levels)
 }
 

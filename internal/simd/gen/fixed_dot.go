@@ -1,0 +1,279 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// fixedFile emits the products of blocks with an x in fixed point, for AVX-512 with VNNI: it multiplies
+// 64 codes by as many digits at once, and adds up four products in each lane.
+func fixedFile(g *gen) {
+	emitFix(g)
+	for _, b := range blockTypes {
+		(&fixedDot{gen: g, block: b}).emit()
+	}
+}
+
+// fixedDot is the kernel
+//
+//	y[r] = Σ_c row_r[c]·x[c]
+//
+// for rows of blocks that follow one another in memory. With a block's codes c as unsigned bytes, some
+// offset above what they stand for, it is taken apart:
+//
+//	Σ (d·(c − offset) + m)·x = d·Σ c·x + (m − offset·d)·Σ x
+//
+// The first sum is one of integers, exact: 16 lanes hold four of each of a chunk's blocks. The second is
+// known beforehand. Both are added up over the row in float32.
+type fixedDot struct {
+	*gen
+	block
+	low, sign  reg.VecVirtual // the low halves of bytes; what makes signed bytes unsigned
+	power      reg.VecVirtual // 2⁸ in float32
+	codePlaces reg.VecVirtual // of codes in a chunk's bytes
+	places     reg.VecVirtual // of d and m in a chunk's words
+	second     reg.Register   // mask of the words of a whole chunk beyond its first 64 bytes
+	upper      reg.Register   // and of a vector's upper half, in quadwords
+	words      reg.GPVirtual  // a bit for each word that a row's last chunk has
+}
+
+func (g *fixedDot) emit() {
+	g.TEXT("fixed"+g.name+g.suffix, "func(y *float32, rows int, row *byte, x *byte, blocks int)",
+		fmt.Sprintf("computes y[r] = Σ_c row_r[c]·x[c] over rows of so many %s blocks, at least 1, with x in fixed point.", g.name))
+	g.setUp()
+	zero := g.zero()
+	y, rows, p := g.param("y"), g.param("rows"), g.param("row")
+	x, left := g.GP64(), g.GP64()
+	dots, sums := g.vec(), g.vec()
+
+	g.Label("row")
+	g.MOVQ(g.paramMem("x"), x)
+	g.MOVQ(g.paramMem("blocks"), left)
+	g.VMOVAPS(zero, dots)
+	g.VMOVAPS(zero, sums)
+	g.SUBQ(imm(chunkBlocks), left)
+	g.JL(op.LabelRef("last"))
+	g.Label("chunk")
+	for line := 0; line < chunkBlocks*g.bytes; line += 64 {
+		g.PREFETCHT0(op.Mem{Base: p, Disp: fixedAhead + line})
+	}
+	g.chunk(p, x, false, zero, dots, sums)
+	g.ADDQ(imm(chunkBlocks*g.bytes), p)
+	g.ADDQ(imm(chunkBytes), x)
+	g.SUBQ(imm(chunkBlocks), left)
+	g.JGE(op.LabelRef("chunk"))
+	g.Label("last")
+	g.ADDQ(imm(chunkBlocks), left)
+	g.JZ(op.LabelRef("reduce"))
+	g.chunk(p, x, true, zero, dots, sums)
+	g.IMUL3Q(imm(g.bytes), left, left)
+	g.ADDQ(left, p)
+	g.Label("reduce")
+	if !g.least {
+		g.VMULPS(g.broadcast(float32bits(-g.above())), sums, sums)
+	}
+	g.VADDPS(sums, dots, dots)
+	g.VMOVSS((&blockKernel{gen: g.gen}).sum([]reg.VecVirtual{dots}), op.Mem{Base: y})
+	g.ADDQ(imm(4), y)
+	g.DECQ(rows)
+	g.JNZ(op.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// fixedAhead is how far ahead of its work a kernel fetches, in bytes.
+const fixedAhead = 4096
+
+// above is how far unsigned codes lie above what they stand for.
+func (g *fixedDot) above() float32 {
+	if g.nibbles {
+		return g.offset
+	}
+	return 128
+}
+
+// setUp makes the constants.
+func (g *fixedDot) setUp() {
+	if g.nibbles {
+		g.low, g.codePlaces = g.broadcast(0x0f0f0f0f), g.vec()
+		places := make([]byte, 64)
+		for i := range places {
+			places[i] = byte(i/16*g.bytes + g.block.codes + i%16)
+		}
+		g.VMOVDQU32(g.byteTable("codes"+g.name, places), g.codePlaces)
+	} else {
+		g.sign, g.power, g.upper = g.broadcast(0x80808080), g.broadcast(float32bits(1<<8)), g.mask(0xf0)
+	}
+	places := make([]byte, 64)
+	for i := range 32 { // each d in four words; then each m
+		places[2*i] = byte(i / 4 * g.bytes / 2)
+		if i >= 16 {
+			places[2*i] = byte(i%4*g.bytes/2 + 1)
+		}
+	}
+	g.places = g.vec()
+	g.VMOVDQU32(g.byteTable("places"+g.name, places), g.places)
+	if rest := (chunkBlocks*g.bytes - 64) / 2; rest < 32 {
+		g.second = g.mask(1<<rest - 1)
+	}
+	last, ones := g.param("blocks"), g.GP64()
+	g.ANDQ(imm(chunkBlocks-1), last)
+	g.MOVQ(op.I64(-1), ones)
+	g.words = g.GP64()
+	g.IMUL3Q(imm(g.bytes/2), last, g.words)
+	g.BZHIQ(g.words, ones, g.words)
+}
+
+// byteTable is table of bytes.
+func (g *gen) byteTable(name string, bytes []byte) op.Mem {
+	words := make([]uint32, len(bytes)/4)
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint32(bytes[4*i:])
+	}
+	return g.table(name, words...)
+}
+
+// mask is a mask of constant bits.
+func (g *gen) mask(bits uint32) reg.Register {
+	n, k := g.GP32(), g.K()
+	g.MOVL(op.U32(bits), n)
+	g.KMOVD(n, k)
+	return k
+}
+
+// wordsFrom is a mask of the last chunk's words, from some word on.
+func (g *fixedDot) wordsFrom(n int) reg.Register {
+	m, k := g.GP64(), g.K()
+	g.MOVQ(g.words, m)
+	if n > 0 {
+		g.SHRQ(op.U8(uint8(n)), m)
+	}
+	g.KMOVD(m.As32(), k)
+	return k
+}
+
+// chunk adds four blocks' parts, or those of a row's last blocks, fewer. Of these nothing beyond is read:
+// in place of what is missing there are zeros.
+func (g *fixedDot) chunk(p, x reg.GPVirtual, last bool, zero, dots, sums reg.VecVirtual) {
+	first, second := g.load(p, last)
+	var lo, hi reg.VecVirtual
+	if g.nibbles {
+		lo, hi = g.nibbleCodes(first, second)
+	} else {
+		lo, hi = g.byteCodes(p, last)
+	}
+	dot := g.dot(lo, hi, x, zero)
+	words := g.numbers(first, second)
+	d := g.vec()
+	g.VCVTPH2PS(words.AsY(), d)
+	g.VMULPS(op.Mem{Base: x, Disp: chunkScales}, dot, dot)
+	g.VFMADD231PS(d, dot, dots)
+	if !g.least {
+		g.VFMADD231PS(op.Mem{Base: x, Disp: chunkParts}, d, sums)
+		return
+	}
+	m := g.XMM()
+	g.VEXTRACTI32X4(op.U8(2), words, m)
+	g.VCVTPH2PS(m, m)
+	g.VFMADD231PS(op.Mem{Base: x, Disp: chunkSums}, m, sums.AsX())
+}
+
+// load reads a chunk's first 64 bytes, and up to as many more.
+func (g *fixedDot) load(p reg.GPVirtual, last bool) (first, second reg.VecVirtual) {
+	first, second = g.vec(), g.vec()
+	if last {
+		g.VMOVDQU16_Z(op.Mem{Base: p}, g.wordsFrom(0), first)
+		g.VMOVDQU16_Z(op.Mem{Base: p, Disp: 64}, g.wordsFrom(32), second)
+		return first, second
+	}
+	g.VMOVDQU32(op.Mem{Base: p}, first)
+	if g.second == nil {
+		g.VMOVDQU32(op.Mem{Base: p, Disp: 64}, second)
+	} else {
+		g.VMOVDQU16_Z(op.Mem{Base: p, Disp: 64}, g.second, second)
+	}
+	return first, second
+}
+
+// nibbleCodes are the codes of the four blocks' first and second halves.
+func (g *fixedDot) nibbleCodes(first, second reg.VecVirtual) (lo, hi reg.VecVirtual) {
+	all := g.vec()
+	lo, hi = g.vec(), g.vec()
+	g.VMOVDQA32(g.codePlaces, all)
+	g.VPERMI2B(second, first, all)
+	g.VPSRLW(op.U8(4), all, hi)
+	g.VPANDD(g.low, all, lo)
+	g.VPANDD(g.low, hi, hi)
+	return lo, hi
+}
+
+// byteCodes are the same of codes of 8 bits, made unsigned.
+func (g *fixedDot) byteCodes(p reg.GPVirtual, last bool) (lo, hi reg.VecVirtual) {
+	at := func(block int) op.Mem { return op.Mem{Base: p, Disp: block*g.bytes + g.block.codes} }
+	ab, cd := g.vec(), g.vec()
+	lo, hi = g.vec(), g.vec()
+	if last {
+		g.VMOVDQU16_Z(at(0), g.codeWords(0), ab.AsY())
+		g.VMOVDQU16_Z(at(2), g.codeWords(2), cd.AsY())
+		b := g.YMM()
+		g.VMOVDQU16_Z(at(1), g.codeWords(1), b)
+		g.VINSERTI64X4(op.U8(1), b, ab, ab)
+	} else {
+		g.VMOVDQU(at(0), ab.AsY())
+		g.VMOVDQU(at(2), cd.AsY())
+		g.VBROADCASTI64X4(at(1), g.upper, ab)
+		g.VBROADCASTI64X4(at(3), g.upper, cd)
+	}
+	g.VSHUFI64X2(op.U8(0x88), cd, ab, lo)
+	g.VSHUFI64X2(op.U8(0xdd), cd, ab, hi)
+	g.VPXORD(g.sign, lo, lo)
+	g.VPXORD(g.sign, hi, hi)
+	return lo, hi
+}
+
+// codeWords is a mask of the words of a block's codes that the last chunk has: all or none.
+func (g *fixedDot) codeWords(block int) reg.Register {
+	return g.wordsFrom(block*g.bytes/2 + g.block.codes/2)
+}
+
+// dot is Σ c·X of each lane in float32, taken digit by digit: s = Σ c·h, 2⁸·s + Σ c·m, and again with l.
+// Codes of 8 bits leave no room in 32 for the last digit, which is added in float32.
+func (g *fixedDot) dot(lo, hi reg.VecVirtual, x reg.GPVirtual, zero reg.VecVirtual) reg.VecVirtual {
+	s := g.vec()
+	digit := func(i int, s reg.VecVirtual) {
+		g.VPDPBUSD(op.Mem{Base: x, Disp: 2 * i * halfBytes}, lo, s)
+		g.VPDPBUSD(op.Mem{Base: x, Disp: (2*i + 1) * halfBytes}, hi, s)
+	}
+	g.VMOVAPS(zero, s)
+	digit(0, s)
+	g.VPSLLD(op.U8(8), s, s)
+	digit(1, s)
+	if g.nibbles {
+		g.VPSLLD(op.U8(8), s, s)
+		digit(2, s)
+		g.VCVTDQ2PS(s, s)
+		return s
+	}
+	l := g.vec()
+	g.VMOVAPS(zero, l)
+	digit(2, l)
+	g.VCVTDQ2PS(s, s)
+	g.VCVTDQ2PS(l, l)
+	g.VFMADD213PS(l, g.power, s) // s·2⁸ + l
+	return s
+}
+
+// numbers are words: the blocks' d, each four times, and their m, once each.
+func (g *fixedDot) numbers(first, second reg.VecVirtual) reg.VecVirtual {
+	words := g.vec()
+	if (chunkBlocks-1)*g.bytes+4 <= 64 {
+		g.VPERMW(first, g.places, words)
+		return words
+	}
+	g.VMOVDQA32(g.places, words)
+	g.VPERMI2W(second, first, words)
+	return words
+}
