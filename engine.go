@@ -25,7 +25,8 @@ type Options struct {
 	// GOMAXPROCS. It must be zero when Backend is set.
 	Threads int
 	// HelperWork is how many multiply-adds of a step make one more of the CPU's
-	// threads worth waking, as flashdec tune finds it. Zero is what is built in.
+	// threads worth waking, as flashdec tune finds it; half of it where a step ended
+	// just before. Zero is what is built in.
 	// It must be zero when Backend is set.
 	HelperWork int
 	// MinKeysPerSplit is the least number of keys that a split is worth, at least

@@ -21,6 +21,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/simd"
@@ -31,8 +32,8 @@ type Options struct {
 	// Threads is how many goroutines, a decode's caller counted, work on one
 	// launch. 0 is GOMAXPROCS.
 	Threads int
-	// HelperWork is how many multiply-adds make a helper worth waking. 0 is
-	// [HelperWork].
+	// HelperWork is how many multiply-adds make a helper worth waking; half as many
+	// do where a step ended just before. 0 is [HelperWork].
 	HelperWork int
 }
 
@@ -88,7 +89,7 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 		return err
 	}
 	defer b.pool.put(j)
-	helpers, _ := Helpers(l.Shape, l.Plan.Items, b.threads, b.helperWork)
+	helpers, _ := Helpers(l.Shape, l.Plan.Items, b.threads, b.perHelper(b.pool.now()))
 	if err := j.prepare(l, ctx.Done(), b.lib, helpers+1); err != nil {
 		return err
 	}
@@ -99,6 +100,15 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// perHelper is how many multiply-adds a helper is worth calling for: fewer of them where
+// steps follow one another, so that those who helped last are still awake.
+func (b *Backend) perHelper(now time.Duration) int {
+	if b.pool.hot(now) {
+		return max(1, b.helperWork/hotWork)
+	}
+	return b.helperWork
 }
 
 // Close implements [backend.Backend]. Decodes under way finish, on their

@@ -21,10 +21,13 @@ type pool struct {
 	started int          // helpers
 	closed  bool
 	helpers sync.WaitGroup
+	left    atomic.Int64 // when the last job ended, in nanoseconds since began
+	began   time.Time
 }
 
 func newPool() *pool {
-	p := new(pool)
+	p := &pool{began: time.Now()}
+	p.left.Store(-int64(lingering))
 	p.wake.L = &p.mu
 	return p
 }
@@ -67,6 +70,16 @@ func (p *pool) run(j *job, helpers int) {
 		linger(func() bool { return j.working.Load() == 0 })
 		j.helping.Wait()
 	}
+	p.left.Store(int64(p.now()))
+}
+
+// now is the time on the pool's clock.
+func (p *pool) now() time.Duration { return time.Since(p.began) }
+
+// hot reports that a job ended so short a time before now that its helpers still
+// look out for the next.
+func (p *pool) hot(now time.Duration) bool {
+	return now-time.Duration(p.left.Load()) < lingering
 }
 
 // offer asks for helpers. It starts as many as were ever asked for at once.
