@@ -82,7 +82,7 @@ var (
 		"attn.Direct":   attn.Direct, "attn.DirectBlock": attn.DirectBlock, "attn.Float32Limits": attn.Float32Limits,
 		"attn.TreeMask": attn.TreeMask, "attn.MakeStates": attn.MakeStates,
 		"attn.Empty": attn.Empty[float32], "attn.SinkState": attn.SinkState[float32],
-		"attn.Merge": attn.Merge[float32], "attn.FromLSE": attn.FromLSE[float32],
+		"attn.Merge": attn.Merge[float32], "attn.Weigh": attn.Weigh[float32], "attn.FromLSE": attn.FromLSE[float32],
 		"kv.New": kv.New, "kv.NewOn": kv.NewOn, "kv.Contiguous": kv.Contiguous, "kv.ParseDType": kv.ParseDType,
 		"plan.New":  plan.New,
 		"gguf.Open": gguf.Open, "gguf.Parse": gguf.Parse,

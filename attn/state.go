@@ -126,17 +126,37 @@ func Merge[F Float](dst *State[F], states ...State[F]) {
 	}
 }
 
-// mergeOnce merges at most mergeGroup states.
-func mergeOnce[F Float](dst *State[F], states []State[F]) {
-	var (
-		weight [mergeGroup]float64 // exp(m_b − m)·l_b
-		o      [mergeGroup][]F
-		n      int
-	)
-	m, last := math.Inf(-1), -1
+// Weigh sets weight[b] to exp(m_b − m)·l_b, what a state's o weighs in [Merge] before
+// the division, and returns
+//
+//	m = max m_b
+//	l = Σ weight_b
+//
+// It is for those who average by themselves. Empty states weigh nothing, and of
+// nothing but them m is −Inf and l is 0. States that weight has no room for are left
+// out.
+func Weigh[F Float](weight []float64, states []State[F]) (m, l float64) {
+	states = states[:min(len(states), len(weight))]
+	m = math.Inf(-1)
 	for b := range states {
 		if !states[b].Empty() {
 			m = math.Max(m, states[b].M) // NaN if any is NaN
+		}
+	}
+	for b := range states {
+		if weight[b] = 0; !states[b].Empty() {
+			weight[b] = math.Exp(states[b].M-m) * states[b].L
+			l += weight[b]
+		}
+	}
+	return m, l
+}
+
+// mergeOnce merges at most mergeGroup states.
+func mergeOnce[F Float](dst *State[F], states []State[F]) {
+	n, last := 0, -1
+	for b := range states {
+		if !states[b].Empty() {
 			last = b
 			n++
 		}
@@ -150,16 +170,15 @@ func mergeOnce[F Float](dst *State[F], states []State[F]) {
 		copyOrZero(dst.O, states[last].O)
 		return
 	}
+	var (
+		weight [mergeGroup]float64
+		o      [mergeGroup][]F
+	)
+	m, l := Weigh(weight[:], states)
 	n = 0
-	l := 0.0
 	for b := range states {
-		if states[b].Empty() {
-			continue
-		}
-		w := math.Exp(states[b].M-m) * states[b].L
-		l += w
-		if states[b].O != nil {
-			weight[n], o[n] = w, lengthened(states[b].O, len(dst.O))
+		if !states[b].Empty() && states[b].O != nil {
+			weight[n], o[n] = weight[b], lengthened(states[b].O, len(dst.O))
 			n++
 		}
 	}

@@ -22,6 +22,9 @@ const (
 	// chunksPerMerge is how many chunks' states one merge weighs together: it
 	// spreads the merge's divisions over them.
 	chunksPerMerge = 8
+
+	// mostAveraged is how many states are averaged at once: as many as attn.Merge does.
+	mostAveraged = 64
 )
 
 // tileQueries is how many queries a tile takes of groups of that size.
@@ -45,12 +48,14 @@ type worker struct {
 	next    area     // what the next tile holds, or the first of another split or task
 
 	// Buffers, for as many rows as the largest query tile of the launch has.
-	s       []float32             // [rows, TileKeys] scores, then weights
-	alpha   []float32             // [rows]
-	fetch   [2][simd.TileKeys]int // rows to fetch while scoring, and while summing
-	visible tile                  // keys of this tile that a mask leaves
-	list    []attn.State[float32] // to merge
-	room    []stream              // for the most heads of any task
+	s        []float32             // [rows, TileKeys] scores, then weights
+	alpha    []float32             // [rows]
+	fetch    [2][simd.TileKeys]int // rows to fetch while scoring, and while summing
+	visible  tile                  // keys of this tile that a mask leaves
+	list     []attn.State[float32] // to merge
+	weight   [mostAveraged]float64
+	averaged [mostAveraged][]float32
+	room     []stream // for the most heads of any task
 }
 
 // reserve makes room for tasks of so many heads: query tiles of so many rows, or, of

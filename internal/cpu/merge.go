@@ -1,14 +1,18 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/plan"
 )
 
 // fold merges the finished chunks into the first.
 func (c *stream) fold() {
 	for r := range c.rows {
-		c.chunks.merge(r, c.rowChunks(r))
+		c.rowChunks(r)
+		c.mergeRow(&c.chunks, r)
 	}
 	c.finished = 1
 }
@@ -47,7 +51,7 @@ func (c *stream) leave(i int) {
 			c.emit(c.seq, c.query, c.item.Head, r)
 			continue
 		}
-		c.job.partials.merge(c.item.Row+i*c.group()+r, c.list)
+		c.mergeRow(&c.job.partials, c.item.Row+i*c.group()+r)
 	}
 	c.finished = 0
 }
@@ -67,6 +71,32 @@ func (w *worker) merge(u *plan.Unit) {
 	}
 }
 
+// mergeRow merges the list into a row of states, of which the list may hold one.
+func (w *worker) mergeRow(s *states, i int) {
+	dst := s.row(i)
+	w.mergeInto(&dst)
+	s.m[i], s.l[i] = dst.M, dst.L
+}
+
+// mergeInto is [attn.Merge] of the list, bit for bit, averaged in vectors where all
+// states are whole and not too many.
+func (w *worker) mergeInto(dst *attn.State[float32]) {
+	n := len(w.list)
+	if n < 2 || n > len(w.weight) || slices.ContainsFunc(w.list, partless) {
+		attn.Merge(dst, w.list...)
+		return
+	}
+	for b := range w.list {
+		w.averaged[b] = w.list[b].O
+	}
+	m, l := attn.Weigh(w.weight[:], w.list)
+	simd.Average(dst.O, w.weight[:n], w.averaged[:n], l)
+	dst.M, dst.L = m, l
+}
+
+// partless reports a state that has no part in an average: an empty one, or a sink.
+func partless(a attn.State[float32]) bool { return a.Empty() || a.O == nil }
+
 // emit merges the list into the result of row r of some queries from query on.
 // A sink is added here and nowhere else, and not to states.
 func (w *worker) emit(seq, query, head, r int) {
@@ -75,7 +105,7 @@ func (w *worker) emit(seq, query, head, r int) {
 	place := w.job.place(seq, query+r/group, head) + r%group
 	if l.States != nil {
 		dst := l.States.Row(place)
-		attn.Merge(&dst, w.list...)
+		w.mergeInto(&dst)
 		l.States.Set(place, dst)
 		return
 	}
@@ -84,7 +114,7 @@ func (w *worker) emit(seq, query, head, r int) {
 	}
 	dim := l.Shape.ValueDim
 	dst := attn.State[float32]{O: l.Out[place*dim:][:dim]}
-	attn.Merge(&dst, w.list...)
+	w.mergeInto(&dst)
 	if l.LSE != nil {
 		l.LSE[place] = float32(dst.LSE())
 	}

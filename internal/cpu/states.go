@@ -29,13 +29,6 @@ func (s *states) row(i int) attn.State[float32] {
 	return attn.State[float32]{M: s.m[i], L: s.l[i], O: s.o[i*s.dim : (i+1)*s.dim : (i+1)*s.dim]}
 }
 
-// merge sets row i to the merge of others, of which row i may be one.
-func (s *states) merge(i int, others []attn.State[float32]) {
-	dst := s.row(i)
-	attn.Merge(&dst, others...)
-	s.m[i], s.l[i] = dst.M, dst.L
-}
-
 // resize returns n elements, in place if there is room. Their values are
 // whatever they were.
 func resize[T any](s []T, n int) []T {

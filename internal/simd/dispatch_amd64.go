@@ -1,6 +1,10 @@
 package simd
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
 
 // architecture is the levels that amd64 has, best last.
 var architecture = []string{Generic, AVX2, AVX512}
@@ -164,6 +168,28 @@ func divide(dst, a []float32, l float32) (finite bool) {
 		return divideAVX512(&dst[0], &a[0], len(a), l) == 0
 	}
 	return divideAVX2(&dst[0], &a[0], len(a), l) == 0
+}
+
+func average(dst []float32, weight []float64, o [][]float32, l float64) {
+	half := 4
+	if useAVX512 {
+		half = 8
+	}
+	n := len(dst) / half * half
+	if n == 0 || len(weight) == 0 || !useAVX2 {
+		averageGeneric(dst, weight, o, l, 0)
+		return
+	}
+	for b := range weight {
+		_ = o[b][len(dst)-1]
+	}
+	list := (*byte)(unsafe.Pointer(&o[0]))
+	if useAVX512 {
+		averageAVX512(&dst[0], n, &weight[0], list, len(weight), l)
+	} else {
+		averageAVX2(&dst[0], n, &weight[0], list, len(weight), l)
+	}
+	averageGeneric(dst, weight, o, l, n)
 }
 
 func readSum(data []byte) uint32 {

@@ -165,3 +165,14 @@ func divideGeneric(dst, a []float32, l float32) (finite bool) {
 	}
 	return top < 0xff<<24
 }
+
+// averageGeneric does the elements from one on.
+func averageGeneric(dst []float32, weight []float64, o [][]float32, l float64, from int) {
+	for i := from; i < len(dst); i++ {
+		sum := 0.0
+		for b, w := range weight {
+			sum += w * float64(o[b][i])
+		}
+		dst[i] = float32(sum / l)
+	}
+}

@@ -87,6 +87,14 @@ func ScaleWeights(p []float32, stride, rows int, x []float32, unit float32) {
 // reports whether all quotients are finite. dst may be a.
 func Divide(dst, a []float32, l float32) (finite bool) { return divide(dst, a, l) }
 
+// Average computes
+//
+//	dst[i] = Σ_b weight[b]·o[b][i] / l,  i < len(dst), b < len(weight)
+//
+// in float64, the sum in the order of b, with the same bits at every level of an architecture. dst may
+// be one of o.
+func Average(dst []float32, weight []float64, o [][]float32, l float64) { average(dst, weight, o, l) }
+
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
 // left out of the row's sum whatever its value holds. p is used up.

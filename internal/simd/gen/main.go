@@ -31,7 +31,7 @@ func run(dir string) error {
 	levels := []*level{&avx512, &avx2}
 	for _, l := range levels {
 		for stage, emit := range map[string]func(*gen){
-			"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "blocks": blocksFile,
+			"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "average": averageFile, "blocks": blocksFile,
 		} {
 			if err := write(dir, stage, l, emit); err != nil {
 				return err
