@@ -19,6 +19,9 @@ const (
 	// straggle is the part of the largest item that processors, which are never
 	// equally fast, end apart.
 	straggle = 32
+	// straggleTiles is the same of a split of a tile of heads: threads, which take such,
+	// are disturbed more than a GPU's processors.
+	straggleTiles = 8
 	// enough is the part of the ideal time that more cutting is not tried for.
 	enough = 50
 	// gain is the part of the time that a finer cut must save, since it needs more
@@ -60,7 +63,8 @@ type balance struct {
 	runs  []run
 	loads levels
 	best  []int // splits of each cut
-	time  int   // of the best, in work of one processor
+	time  int   // of the best, in work of one processor: its end, and how far processors end apart
+	end   int
 }
 
 // balance chooses the splits of every cut.
@@ -70,7 +74,7 @@ func (cfg *Config) balance(cuts []cut) {
 	if tile := min(cfg.HeadTile, cfg.NumKVHeads); tile > 1 {
 		together := newBalance(cfg, cuts, tile)
 		together.search()
-		if together.time <= apart.time+apart.time/closely {
+		if together.end <= apart.end+apart.end/closely {
 			together.adopt()
 			return
 		}
@@ -121,9 +125,10 @@ func (b *balance) try(piece int, up bool) bool {
 	for i := range b.cuts {
 		b.cuts[i].divide(max(1, piece/b.tile), b.least, up)
 	}
-	time := b.simulate()
+	end, apart := b.simulate()
+	time := end + apart
 	if time < b.time-b.time/gain {
-		b.time = time
+		b.time, b.end = time, end
 		for i := range b.cuts {
 			b.best[i] = b.cuts[i].n
 		}
@@ -156,8 +161,8 @@ func (c *cut) divide(piece, least int, up bool) {
 }
 
 // simulate is the time at which list scheduling ends, heaviest items first, with
-// overheads, and with the straggling of the largest item.
-func (b *balance) simulate() int {
+// overheads, and how far processors may end apart for the largest item.
+func (b *balance) simulate() (end, apart int) {
 	limit := b.work / (b.width * fine)
 	b.runs = b.runs[:0]
 	sand := 0
@@ -179,7 +184,18 @@ func (b *balance) simulate() int {
 	if len(b.runs) > 0 {
 		largest = b.runs[0].work * b.tile
 	}
-	return max(l.top, (l.sum+sand)/b.width) + largest/straggle
+	return max(l.top, (l.sum+sand)/b.width), b.apart(largest)
+}
+
+// apart is how far processors end apart whose largest item takes so long.
+func (b *balance) apart(largest int) int {
+	switch {
+	case b.width == 1:
+		return 0
+	case b.tile > 1:
+		return largest / straggleTiles
+	}
+	return largest / straggle
 }
 
 // startKeys is the configuration's StartKeys, or the default.
