@@ -73,23 +73,26 @@ func (r *Runner) batchOf(parts []Part) *network.Batch {
 }
 
 // commit counts the tokens in, and gives back pages that no window reaches any more.
-func (r *Runner) commit(parts []Part, b *network.Batch) error {
-	for i, p := range parts {
+func (r *Runner) commit(parts []Part) error {
+	for _, p := range parts {
 		p.Seq.n += len(p.IDs)
-		for c, cache := range r.caches {
-			if cache.Kind != sliding {
-				continue
-			}
-			reach := b.Lens[sliding][i] - (r.model.config.Window - 1)
-			if reach <= 0 {
-				continue
-			}
-			if _, err := p.Seq.caches[c].Forget(reach); err != nil {
+		for i, seq := range p.Seq.caches {
+			if err := r.forget(i, seq); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// forget gives back the pages of cache i's sequence that its window does not reach any more.
+func (r *Runner) forget(i int, seq *kv.Sequence) error {
+	reach := seq.Len() - (r.model.config.Window - 1)
+	if r.caches[i].Kind != sliding || reach <= 0 {
+		return nil
+	}
+	_, err := seq.Forget(reach)
+	return err
 }
 
 // rollBack takes the new keys out of the caches that have them.

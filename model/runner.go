@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strconv"
 	"sync"
@@ -259,7 +260,7 @@ func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 	r.stats.Tokens += len(b.IDs)
 	r.stats.Seconds += time.Since(start).Seconds()
 	r.stats.Attention = r.steps.Attending()
-	return r.commit(parts, b)
+	return r.commit(parts)
 }
 
 // check wraps ErrInput or ErrContext.
@@ -365,6 +366,47 @@ func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progre
 		if progress != nil {
 			progress(done)
 		}
+	}
+	return nil
+}
+
+// MakeUp appends n tokens with keys and values that are made up, normal numbers of a seed: so what decoding
+// after a long text takes can be measured without reading one. It wraps ErrInput, ErrContext, or ErrNoPages of
+// package kv, after which some tokens may be there.
+func (s *Sequence) MakeUp(n int, seed uint64) error {
+	if s == nil || s.runner == nil {
+		return fmt.Errorf("%w: the sequence was never made", ErrInput)
+	}
+	r := s.runner
+	if err := r.lock(); err != nil {
+		return err
+	}
+	defer r.mu.Unlock()
+	switch {
+	case s.caches == nil:
+		return fmt.Errorf("%w: the sequence is freed", ErrInput)
+	case n < 0:
+		return fmt.Errorf("%w: %d tokens, want 0 or more", ErrInput, n)
+	case n > r.opt.MaxContext-s.n:
+		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, n, r.opt.MaxContext)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	row := r.model.config.NumKVHeads * r.model.config.HeadDim
+	k, v := make([]float32, r.opt.BatchTokens*row), make([]float32, r.opt.BatchTokens*row)
+	for n > 0 {
+		tokens := min(n, r.opt.BatchTokens)
+		for i := range tokens * row {
+			k[i], v[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
+		}
+		for i, seq := range s.caches {
+			if err := seq.Append(k[:tokens*row], v[:tokens*row]); err != nil {
+				return err
+			}
+			if err := r.forget(i, seq); err != nil {
+				return err
+			}
+		}
+		s.n, n = s.n+tokens, n-tokens
 	}
 	return nil
 }

@@ -217,3 +217,40 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 		t.Errorf("closing again: %v, want %v", err, model.ErrInput)
 	}
 }
+
+// TestMadeUpTokensAreTokens: they count, windows slide over them, and a text goes on after them; with the same
+// seed they are the same.
+func TestMadeUpTokensAreTokens(t *testing.T) {
+	m := openModel(t, "testdata/golden/gemma3") // window 16, 3 layers
+	const page, batch, tokens = 4, 8, 101
+	r := newRunner(t, m, model.Options{PageSize: page, BatchTokens: batch, MaxContext: tokens + 2, MaxSequences: 2})
+	logits := [2][]float32{make([]float32, m.Config().VocabSize), make([]float32, m.Config().VocabSize)}
+	for i := range logits {
+		seq := r.NewSequence()
+		if err := seq.MakeUp(tokens, 7); err != nil {
+			t.Fatal(err)
+		}
+		if seq.Len() != tokens {
+			t.Errorf("the sequence has %d tokens, want %d", seq.Len(), tokens)
+		}
+		window := m.Config().Window - 1 + 2*page // begun pages on both sides
+		if bytes, most := r.KVBytes(), (i+1)*window*2*m.Config().NumLayers()*m.Config().NumKVHeads*m.Config().HeadDim*4; bytes > most {
+			t.Errorf("%d bytes of keys and values are kept, want at most %d", bytes, most)
+		}
+		if err := r.Forward(context.Background(), model.Part{Seq: seq, IDs: []int{1}, Logits: logits[i]}); err != nil {
+			t.Fatal(err)
+		}
+		if err := seq.MakeUp(2, 0); !errors.Is(err, model.ErrContext) {
+			t.Errorf("beyond the context: error %v, want ErrContext", err)
+		}
+		if err := seq.MakeUp(-1, 0); !errors.Is(err, model.ErrInput) {
+			t.Errorf("a negative number: error %v, want ErrInput", err)
+		}
+	}
+	if !slices.Equal(logits[0], logits[1]) || logits[0][0] != logits[0][0] {
+		t.Error("after the same made-up tokens the logits differ, or are NaN")
+	}
+	if err := new(model.Sequence).MakeUp(1, 0); !errors.Is(err, model.ErrInput) {
+		t.Errorf("a sequence that was never made: error %v, want ErrInput", err)
+	}
+}

@@ -144,7 +144,7 @@ func makeDocs(root string) (map[string][]byte, error) {
 		its := slices.DeleteFunc(slices.Clone(all.rows), func(r bench.Row) bool { return r.Device != device })
 		for _, rows := range bench.BySuite(its) {
 			slices.SortStableFunc(rows, func(a, b bench.Row) int { return cmp.Compare(a.Threads, b.Threads) })
-			text.WriteString(suiteTable(rows))
+			text.WriteString(tableOf(rows))
 			from := all.files[groupOf(rows[0])]
 			if err := drawSuite(files, text, rows, from); err != nil {
 				return nil, err
@@ -192,6 +192,15 @@ func drawSuite(files map[string][]byte, text *strings.Builder, rows []bench.Row,
 		name, what := slug(r.Suite+" "+r.Device), fmt.Sprintf("%s on %s", r.Suite, r.Device)
 		if n > 0 {
 			name, what = fmt.Sprintf("%s-%d", name, n), what+fmt.Sprintf(", threads: %d", n)
+		}
+		if r.Suite == bench.ModelSuite {
+			for _, model := range distinct(part, func(r bench.Row) string { return r.Model }) {
+				its := slices.DeleteFunc(slices.Clone(part), func(r bench.Row) bool { return r.Model != model })
+				if err := add(slug(fmt.Sprintf("%s %s", name, model)), fmt.Sprintf("%s, %s: tokens a second against context", model, what), chart.Write, its); err != nil {
+					return err
+				}
+			}
+			continue
 		}
 		if shape := manyLengths(part); shape != nil {
 			if err := add(name+"-times", what+": time against length", chart.WriteTimes, shape); err != nil {

@@ -25,9 +25,17 @@ func tables(rows []bench.Row) []string {
 				its = append(its, r)
 			}
 		}
-		all = append(all, suiteTable(its))
+		all = append(all, tableOf(its))
 	}
 	return all
+}
+
+// tableOf is the table of one suite on one device.
+func tableOf(rows []bench.Row) string {
+	if rows[0].Suite == bench.ModelSuite {
+		return modelTable(rows)
+	}
+	return suiteTable(rows)
 }
 
 // suiteTable is one suite on one device: a line a case and number of threads, a
@@ -60,10 +68,12 @@ func suiteTable(rows []bench.Row) string {
 	}
 	text.WriteString(origin(rows))
 	if slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Disturbed() }) {
-		text.WriteString("~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, and the share says little.\n\n")
+		text.WriteString(disturbedNote)
 	}
 	return text.String()
 }
+
+const disturbedNote = "~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, and the share says little.\n\n"
 
 // threads is a number of threads; GPUs have none.
 func threads(n int) string {
@@ -107,8 +117,13 @@ func lengths(r bench.Row) string {
 
 // origin says how the table came about.
 func origin(rows []bench.Row) string {
+	return originOf(rows, fmt.Sprintf("GB/s of keys and values, and share of the bare read. Time is of %s", rows[0].Impl))
+}
+
+// originOf says what the table's figures are, and how they came about.
+func originOf(rows []bench.Row, what string) string {
 	commits := distinct(rows, func(r bench.Row) string { return r.Commit })
-	text := fmt.Sprintf("\nGB/s of keys and values, and share of the bare read. Time is of %s. Commit %s", rows[0].Impl, strings.Join(commits, ", "))
+	text := fmt.Sprintf("\n%s. Commit %s", what, strings.Join(commits, ", "))
 	for _, command := range distinct(rows, func(r bench.Row) string { return r.Command }) {
 		if command == "" {
 			text += ", a command that these rows do not hold (bench/results/README.md tells it)"

@@ -90,3 +90,28 @@ func TestRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestModelTable: a line a context and number of threads, with each way's tokens a second and share.
+func TestModelTable(t *testing.T) {
+	row := func(impl string, context, threads int, rate float64) bench.Row {
+		r := measured(bench.ModelSuite, "bead", impl, "f16", context, 1/rate, rate*2e8)
+		r.Model, r.WeightBytes, r.KVBytes, r.TokenRate, r.Threads = "bead-8B", 150e6, 50e6, rate, threads
+		return r
+	}
+	text := &strings.Builder{}
+	rows := []bench.Row{row("flashdec", 2048, 2, 100), disturbed(row("unsplit", 2048, 2, 50)), row("flashdec", 100, 1, 12.5)}
+	if err := run(text, []string{record(t, rows...)}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, say := range []string{
+		"### model on Abacus",
+		"| model | context | threads | weights + cache, MB | bare read, tokens/s | flashdec | unsplit |",
+		"| bead-8B | 2K | 2 | 150.0 + 50.0 | 200 | 100 (50%) | 50.0 (25% ~) |",
+		"| bead-8B | 100 | 1 | 150.0 + 50.0 | 200 | 12.5 (6%) | – |",
+		"Commit c0ffee",
+	} {
+		if !strings.Contains(text.String(), say) {
+			t.Errorf("the table lacks %q:\n%s", say, text)
+		}
+	}
+}

@@ -13,14 +13,18 @@ import (
 )
 
 type benchCmd struct {
-	Suite   []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
-	Backend string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
-	Match   string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
-	Threads int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
-	MB      int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
-	Rounds  int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
-	Quick   bool     `help:"A first look: at most 64 MiB and 3 rounds."`
-	Peer    string   `help:"Measure another implementation in the same rounds, through a program (see bench/peers)." placeholder:"COMMAND"`
+	Suite    []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
+	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
+	Match    string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
+	Threads  int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
+	MB       int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
+	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
+	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
+	Model    string   `help:"Measure a model's decode steps in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
+	Contexts []int    `help:"With --model: how many tokens a step sees (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	KVDType  string   `name:"kv-dtype" help:"With --model: store keys and values as T (default ${default})." default:"f16" placeholder:"T"`
+
+	Peer string `help:"Measure another implementation in the same rounds, through a program (see bench/peers)." placeholder:"COMMAND"`
 	tunedFlag
 	JSON    bool   `name:"json" xor:"form" help:"Print one JSON object a line, a case and implementation each."`
 	CSV     bool   `name:"csv" xor:"form" help:"Print comma-separated values."`
@@ -43,6 +47,10 @@ among many of a CUDA graph, over places that together exceed the L2 cache; so is
 the read. Nobody would run direct and plain there: they are left out, and so are the
 suites levels and threads.
 
+A model (--model) decodes with the plan's splits and without (unsplit). Its step
+reads all weights beside keys and values, and so does the bare read. Keys and values
+are made up, since the time does not depend on them.
+
 Suites:
 
 `)
@@ -54,6 +62,7 @@ Examples:
 
     flashdec bench --suite pages --threads 2
     flashdec bench --backend cuda --suite decode,blog --mb 8192
+    flashdec bench --model SmolLM2-135M-Instruct.Q4_1.gguf --plot tokens.svg
 `)
 	return text.String()
 }
@@ -89,7 +98,7 @@ func (cmd *benchCmd) Validate() error {
 			}
 		}
 	}
-	return checkPlot(cmd.Plot)
+	return errors.Join(cmd.checkModel(), checkPlot(cmd.Plot))
 }
 
 // bytes and rounds are what is measured on and how often.
@@ -171,16 +180,16 @@ func (cmd *benchCmd) threadCounts(suite string) []int {
 }
 
 func (cmd *benchCmd) Run(ctx context.Context, t *terminal) error {
-	runs, err := cmd.runs()
-	if err != nil {
-		return err
-	}
 	old, err := cmd.recorded()
 	if err != nil {
 		return err
 	}
 	report := &benchReport{cmd: cmd, t: t, tuner: cmd.tuner(t), old: old}
-	err = cmd.measureAll(ctx, runs, report)
+	measure := cmd.measureAll
+	if cmd.Model != "" {
+		measure = cmd.measureModel
+	}
+	err = measure(ctx, report)
 	// What is done is reported, interrupted or not.
 	return errors.Join(err, report.end())
 }
@@ -201,7 +210,11 @@ func (cmd *benchCmd) recorded() (rows []bench.Row, err error) {
 	return rows, nil
 }
 
-func (cmd *benchCmd) measureAll(ctx context.Context, runs []benchRun, report *benchReport) (err error) {
+func (cmd *benchCmd) measureAll(ctx context.Context, report *benchReport) (err error) {
+	runs, err := cmd.runs()
+	if err != nil {
+		return err
+	}
 	bed, err := cmd.openBed(report.tuner)
 	if err != nil {
 		return err

@@ -33,6 +33,14 @@ type peerRequest struct {
 	Threads int    `json:"threads"`
 }
 
+// peerModelRequest asks for a model's decode step that sees so many tokens.
+type peerModelRequest struct {
+	Model   string `json:"model"`
+	Context int    `json:"context"`
+	KVDType string `json:"kv_dtype"`
+	Threads int    `json:"threads"`
+}
+
 type peerAnswer struct {
 	bench.Peer
 	Seconds float64 `json:"seconds"`
@@ -84,14 +92,35 @@ func (p *peer) impl(ctx context.Context, c *bench.Case, threads int) (*bench.Imp
 	if err != nil || first.Missing != "" {
 		return nil, err
 	}
-	return first.Way(c, func(ctx context.Context) (float64, error) {
+	return first.Way(c, p.again(request)), nil
+}
+
+// steps is the peer's way to decode a model, nil if it has none.
+func (p *peer) steps(ctx context.Context, path string, threads int, ours *bench.ModelSteps) (*bench.ModelSteps, error) {
+	if p == nil {
+		return nil, nil
+	}
+	request := peerModelRequest{Model: path, Context: ours.Context, KVDType: ours.KVDType, Threads: threads}
+	first, err := p.ask(ctx, request)
+	if err != nil || first.Missing != "" {
+		return nil, err
+	}
+	theirs := *ours
+	theirs.Impl, theirs.KVDType, theirs.KVBytes, theirs.Splits = first.Impl, first.KVDType, first.KVBytes, 0
+	theirs.Step = p.again(request)
+	return &theirs, nil
+}
+
+// again asks once more, and gives the peer's threads time to end.
+func (p *peer) again(request any) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
 		answer, err := p.ask(ctx, request)
 		time.Sleep(settle)
 		return answer.Seconds, err
-	}), nil
+	}
 }
 
-func (p *peer) ask(ctx context.Context, request peerRequest) (answer peerAnswer, err error) {
+func (p *peer) ask(ctx context.Context, request any) (answer peerAnswer, err error) {
 	if ctx.Err() != nil {
 		return answer, ctx.Err()
 	}

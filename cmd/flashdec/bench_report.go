@@ -76,6 +76,10 @@ func (r *benchReport) end() error {
 
 func (r *benchReport) table() {
 	kernels := names(r.rows, func(r bench.Row) string { return r.Kernel })
+	if r.rows[0].Suite == bench.ModelSuite {
+		r.modelTable(strings.Join(kernels, " and "))
+		return
+	}
 	r.t.printf("%s, %s kernels, %s of keys and values at most\n", r.rows[0].Device, strings.Join(kernels, " and "), byteCount(r.cmd.bytes()))
 	for _, rows := range bench.BySuite(r.rows) {
 		r.t.printf("\n%s\n\n", rows[0].Suite)
@@ -100,9 +104,32 @@ func (r *benchReport) table() {
 			r.t.printf("\ntuned %s\n", text)
 		}
 	}
+	r.noteDisturbed()
+}
+
+func (r *benchReport) noteDisturbed() {
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
 		r.t.printf("\n~ the bare read itself was disturbed: more rounds or a quieter machine tell more.\n")
 	}
+}
+
+// modelTable is the table of a model's decode steps.
+func (r *benchReport) modelTable(kernels string) {
+	first := r.rows[0]
+	r.t.printf("%s, %s read a token beside %s keys and values\n%s, %s kernels\n\n", printable(first.Model), byteCount(first.WeightBytes), first.KVDType, first.Device, kernels)
+	table := newTable("context", "threads", "", "tokens/s", "time", "GB/s", "of ceiling")
+	last := bench.Row{}
+	for _, x := range r.rows {
+		context, threads := strconv.Itoa(x.Len), threadCell(x)
+		if last.Len == x.Len && last.Threads == x.Threads {
+			context, threads = "", ""
+		}
+		table.AppendRow(row(context, threads, x.Impl, fmt.Sprintf("%.1f", x.TokenRate), duration(x.Seconds), fmt.Sprintf("%.2f", x.Rate/1e9),
+			fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x))))
+		last = x
+	}
+	r.t.printf("%s\n", render(table))
+	r.noteDisturbed()
 }
 
 func names(rows []bench.Row, name func(bench.Row) string) []string {

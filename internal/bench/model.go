@@ -1,10 +1,14 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/kv"
 )
 
 // ModelSuite is the suite of rows that say how fast a model decodes: its step reads weights
@@ -21,6 +25,9 @@ type ModelSteps struct {
 	WeightBytes, KVBytes int // that a step reads
 	KVDType              string
 	QHeads, KVHeads, Dim int
+
+	// Step takes a step, or some, and returns how many seconds one took.
+	Step func(ctx context.Context) (float64, error)
 
 	Seconds []float64 // of a step, in each round
 	Ceiling []float64 // bytes a second of a bare read of as many bytes just before
@@ -39,3 +46,57 @@ func (s *ModelSteps) Row(threads int, info backend.Info) Row {
 		Device: info.Device, Model: s.Model, WeightBytes: s.WeightBytes, TokenRate: 1 / seconds,
 	}
 }
+
+// MeasureModel takes rounds of all ways in turn, after one that does not count, each after a bare read of as
+// many bytes: a machine that changes its pace between rounds changes all.
+func MeasureModel(ctx context.Context, ways []*ModelSteps, rounds, threads int, read *Reader) error {
+	for round := range rounds + 1 {
+		for _, w := range ways {
+			rate, err := read.Rate(ctx, w.WeightBytes+w.KVBytes, threads)
+			if err != nil {
+				return err
+			}
+			seconds, err := w.Step(ctx)
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				w.Ceiling, w.Seconds = append(w.Ceiling, rate), append(w.Seconds, seconds)
+			}
+		}
+	}
+	return nil
+}
+
+// Reader is memory to be read, and nothing done with it: no step that reads as much takes less.
+type Reader struct{ arena *Arena }
+
+// NewReader fills that much memory, or less when ctx is done first.
+func NewReader(ctx context.Context, bytes int) (*Reader, error) {
+	arena, err := NewArena(bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := arena.fill(ctx, kv.F32); err != nil {
+		return nil, errors.Join(err, arena.Close())
+	}
+	return &Reader{arena}, nil
+}
+
+// Rate reads so many bytes, as far as there are as many, and returns how many a second.
+func (r *Reader) Rate(ctx context.Context, bytes, threads int) (float64, error) {
+	var pieces [][]byte
+	total := 0
+	for _, data := range [][]byte{r.arena.k, r.arena.v} {
+		for len(data) > 0 && total < bytes {
+			piece := data[:min(pieceBytes, len(data), bytes-total)]
+			pieces, data, total = append(pieces, piece), data[len(piece):], total+len(piece)
+		}
+	}
+	start := time.Now()
+	readAll(ctx, pieces, threads)
+	return float64(total) / time.Since(start).Seconds(), context.Cause(ctx)
+}
+
+// Close gives the memory back.
+func (r *Reader) Close() error { return r.arena.Close() }

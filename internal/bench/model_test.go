@@ -1,6 +1,10 @@
 package bench_test
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/flashdec/flashdec/backend"
@@ -42,5 +46,39 @@ func TestModelRow(t *testing.T) {
 	}
 	if changes := bench.Compare([]bench.Row{r}, []bench.Row{r}); len(changes) != 1 || changes[0].Beyond() {
 		t.Errorf("a row beside itself: %+v", changes)
+	}
+}
+
+// TestMeasureModel: ways in turn, each after a read of its bytes, the first round not counted.
+func TestMeasureModel(t *testing.T) {
+	read, err := bench.NewReader(context.Background(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var order []string
+	way := func(name string, seconds float64) *bench.ModelSteps {
+		return &bench.ModelSteps{Impl: name, WeightBytes: 1 << 19, KVBytes: 1 << 19, Step: func(context.Context) (float64, error) {
+			order = append(order, name)
+			return seconds * float64(len(order)), nil
+		}}
+	}
+	a, b := way("a", 1), way("b", 2)
+	if err := bench.MeasureModel(context.Background(), []*bench.ModelSteps{a, b}, 2, 2, read); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ""); got != "ababab" || !slices.Equal(a.Seconds, []float64{3, 5}) || !slices.Equal(b.Seconds, []float64{8, 12}) {
+		t.Errorf("order %s, seconds %v and %v", got, a.Seconds, b.Seconds)
+	}
+	if len(a.Ceiling) != 2 || !(a.Ceiling[0] > 0) {
+		t.Errorf("the reads before: %v", a.Ceiling)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := bench.MeasureModel(ctx, []*bench.ModelSteps{a}, 1, 1, read); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	if _, err := bench.NewReader(ctx, 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
 	}
 }

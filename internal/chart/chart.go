@@ -23,13 +23,16 @@ import (
 // Formats are the names of the forms that Write knows.
 var Formats = []string{"svg", "png"}
 
-// Write draws a page: a panel a suite, device and number of threads. The suite of
-// lengths is drawn as time against length, every other one as bars of the bare read's
-// share. The format is one of Formats.
+// Write draws a page: a panel a suite, device, model and number of threads. The suite of
+// lengths is drawn as time against length, models as tokens a second against context,
+// and every other suite as bars of the bare read's share. The format is one of Formats.
 func Write(w io.Writer, format string, rows []bench.Row) error {
 	return write(w, format, rows, func(part []bench.Row) (panel, error) {
-		if part[0].Suite == "lengths" {
+		switch part[0].Suite {
+		case "lengths":
 			return times(part)
+		case bench.ModelSuite:
+			return rates(part)
 		}
 		return shares(part)
 	})
@@ -59,16 +62,16 @@ func write(w io.Writer, format string, rows []bench.Row, draw func([]bench.Row) 
 	return page(w, format, panels)
 }
 
-// apart cuts rows by device and number of threads.
+// apart cuts rows by device, model and number of threads.
 func apart(rows []bench.Row) [][]bench.Row {
 	type machine struct {
-		device  string
-		threads int
+		device, model string
+		threads       int
 	}
 	var parts [][]bench.Row
 	place := make(map[machine]int)
 	for _, r := range rows {
-		m := machine{r.Device, r.Threads}
+		m := machine{r.Device, r.Model, r.Threads}
 		i, known := place[m]
 		if !known {
 			i = len(parts)
@@ -174,7 +177,7 @@ func newPanel(rows []bench.Row, height vg.Length) panel {
 
 // title is "types on AMD EPYC, 2 threads, avx512 kernels".
 func title(rows []bench.Row) string {
-	words := fmt.Sprintf("%s on %s", rows[0].Suite, rows[0].Device)
+	words := fmt.Sprintf("%s on %s", cmp.Or(rows[0].Model, rows[0].Suite), rows[0].Device)
 	if n := rows[0].Threads; n == 1 {
 		words += ", 1 thread"
 	} else if n > 1 {

@@ -72,6 +72,32 @@ func TestPicturesSayWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// TestPicturesOfModels: a panel a model, with tokens a second and what the read would allow.
+func TestPicturesOfModels(t *testing.T) {
+	all := rows(bench.ModelSuite)
+	for i := range all {
+		all[i].Model, all[i].WeightBytes, all[i].TokenRate = "bead-8B", 1<<30, 1/(0.01+all[i].Seconds)
+	}
+	other := slices.Clone(all)
+	for i := range other {
+		other[i].Model = "bead-70B"
+	}
+	said := texts(t, svg(t, append(all, other...)))
+	for _, say := range []string{
+		"bead-8B on Abacus, 2 threads", "bead-70B on Abacus, 2 threads", "flashdec", "bare read of the same bytes", "1K", "1M", "0", "100", "context, tokens", "tokens a second",
+	} {
+		if !slices.Contains(said, say) {
+			t.Errorf("the picture says %q, and not %q", said, say)
+		}
+	}
+	for i := range all {
+		all[i].TokenRate = 0
+	}
+	if err := Write(io.Discard, "svg", all); err == nil {
+		t.Error("rows without a rate make a picture")
+	}
+}
+
 // TestTextTakesItsRoom: every text of an SVG has the width that it was laid out for.
 func TestTextTakesItsRoom(t *testing.T) {
 	picture := svg(t, rows("types"))

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/model"
+)
+
+// modelStepsARound is how many decode steps a round of measuring takes.
+const modelStepsARound = 4
+
+// modelRoom is what steps need beyond a context.
+func (cmd *benchCmd) modelRoom() int { return modelStepsARound * (cmd.rounds() + 1) }
+
+// modelBench measures a model's decode steps with some number of threads, cut by the plan and not cut.
+type modelBench struct {
+	cmd     *benchCmd
+	loaded  *loaded
+	threads int
+	ways    []*modelWay
+}
+
+// modelWay is a runner and the sequence that it decodes.
+type modelWay struct {
+	bench.ModelSteps
+	runner *model.Runner
+	seq    *model.Sequence
+	logits []float32
+}
+
+// measureModel measures at each context, with each number of threads.
+func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err error) {
+	contexts := slices.Clone(cmd.Contexts)
+	slices.Sort(contexts)
+	var all []*modelBench
+	defer func() {
+		for _, b := range all {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	for _, threads := range cmd.threadCounts(bench.ModelSuite) {
+		b, err := cmd.openModel(threads, contexts[len(contexts)-1])
+		if err != nil {
+			return err
+		}
+		all = append(all, b)
+	}
+	read, err := bench.NewReader(ctx, all[0].bytes(contexts[len(contexts)-1]))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, read.Close()) }()
+	p, err := startPeer(cmd.Peer, report.t.errs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	bar := report.t.bar(len(contexts)*len(all), "measuring")
+	defer bar.done()
+	for _, n := range contexts {
+		for _, b := range all {
+			if err := b.measure(ctx, n, read, p, report); err != nil {
+				return err
+			}
+			bar.step()
+		}
+	}
+	return nil
+}
+
+func (cmd *benchCmd) openModel(threads, context int) (*modelBench, error) {
+	flags := modelFlags{Backend: "cpu", KVDType: cmd.KVDType, Threads: threads, MaxContext: context + cmd.modelRoom()}
+	l, err := flags.load(cmd.Model)
+	if err != nil {
+		return nil, err
+	}
+	b := &modelBench{cmd: cmd, loaded: l, threads: threads}
+	for impl, splits := range map[string]int{"flashdec": 0, "unsplit": 1} {
+		flags.Splits = splits
+		r, err := l.runner(&flags, cmd.KVDType)
+		if err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+		w := &modelWay{runner: r, seq: r.NewSequence(), logits: make([]float32, r.Config().VocabSize)}
+		w.Impl, w.Splits, w.Step = impl, splits, w.steps
+		b.ways = append(b.ways, w)
+	}
+	slices.SortFunc(b.ways, func(x, y *modelWay) int { return x.Splits - y.Splits })
+	return b, nil
+}
+
+func (b *modelBench) close() error {
+	var err error
+	for _, w := range b.ways {
+		err = errors.Join(err, w.runner.Close())
+	}
+	return errors.Join(err, b.loaded.close())
+}
+
+// bytes is what a step reads that sees so many tokens.
+func (b *modelBench) bytes(tokens int) int {
+	w := b.ways[0]
+	return b.loaded.model.WeightBytes() + modelKVBytes(w.runner, tokens)
+}
+
+// modelKVBytes is the size of the keys and values of so many tokens, as far as layers see them.
+func modelKVBytes(r *model.Runner, tokens int) int {
+	c, o := r.Config(), r.Options()
+	row := func(t kv.DType) int {
+		n := t.RowBytes(c.HeadDim)
+		if t.Quantised() {
+			n += 4 // its scale
+		}
+		return n
+	}
+	seen := (c.NumLayers()-c.NumSliding())*tokens + c.NumSliding()*min(tokens, c.Window)
+	return seen * c.NumKVHeads * (row(o.KeyType) + row(o.ValueType))
+}
+
+// steps decodes a few tokens.
+func (w *modelWay) steps(ctx context.Context) (float64, error) {
+	start := time.Now()
+	for range modelStepsARound {
+		if err := w.runner.Forward(ctx, model.Part{Seq: w.seq, IDs: []int{0}, Logits: w.logits}); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start).Seconds() / modelStepsARound, nil
+}
+
+// measure reports how fast the ways decode after a text that makes the first step see so many tokens.
+func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader, p *peer, report *benchReport) error {
+	var ways []*bench.ModelSteps
+	for _, w := range b.ways {
+		if n := tokens - 1 - w.seq.Len(); n > 0 {
+			if err := w.seq.MakeUp(n, uint64(tokens)); err != nil {
+				return err
+			}
+		}
+		c := w.runner.Config()
+		w.ModelSteps = bench.ModelSteps{
+			Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: w.Impl, Splits: w.Splits, Step: w.Step,
+			WeightBytes: b.loaded.model.WeightBytes(), KVBytes: modelKVBytes(w.runner, tokens), KVDType: b.cmd.KVDType,
+			QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
+		}
+		ways = append(ways, &w.ModelSteps)
+	}
+	other, err := p.steps(ctx, b.cmd.Model, b.threads, ways[0])
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		ways = append(ways, other)
+	}
+	if err := bench.MeasureModel(ctx, ways, b.cmd.rounds(), b.threads, read); err != nil {
+		return err
+	}
+	for _, w := range ways {
+		if err := report.add(bench.ModelSuite, w.Row(b.threads, b.loaded.engine.Info())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkModel refuses what no model can be measured with.
+func (cmd *benchCmd) checkModel() error {
+	if cmd.Model == "" {
+		return nil
+	}
+	if cmd.Backend == "cuda" {
+		return errors.New("--model is measured on the CPU: --backend is cuda, want auto or cpu")
+	}
+	if _, err := kv.ParseDType(cmd.KVDType); err != nil {
+		return fmt.Errorf("--kv-dtype: %w", err)
+	}
+	if len(cmd.Contexts) == 0 {
+		return errors.New("--contexts names none, want numbers of tokens")
+	}
+	for _, n := range cmd.Contexts {
+		if n < 1 || n > maxModelContext {
+			return fmt.Errorf("--contexts has %d, want 1 to %d", n, maxModelContext)
+		}
+	}
+	return nil
+}
+
+// maxModelContext bounds --contexts.
+const maxModelContext = 1 << 20

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBenchModel: a row a context, number of threads and way, of weights, keys and values together.
+func TestBenchModel(t *testing.T) {
+	rows := objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"gemma3", "--contexts=40,8", "--rounds=2", "--json").stdout)
+	at := map[[2]any]int{}
+	kvBytes := map[any]any{}
+	for _, row := range rows {
+		number := func(name string) float64 { return row[name].(float64) }
+		at[[2]any{row["impl"], row["len"]}]++
+		kvBytes[row["len"]] = row["kv_bytes"]
+		if row["suite"] != "model" || row["model"] != "gemma3" || number("weight_bytes") <= 0 || number("kv_bytes") <= 0 {
+			t.Errorf("a row that does not say what was measured: %v", row)
+		}
+		if rate := number("bytes_per_second"); rate != (number("weight_bytes")+number("kv_bytes"))/number("seconds") || number("tokens_per_second") != 1/number("seconds") ||
+			number("share") != rate/number("ceiling_bytes_per_second") {
+			t.Errorf("rates do not belong together: %v", row)
+		}
+	}
+	for _, impl := range []string{"flashdec", "unsplit"} {
+		for _, context := range []float64{8, 40} {
+			if n := at[[2]any{impl, context}]; n < 1 || n > 2 {
+				t.Errorf("%d rows of %s at %v tokens, want one a number of threads", n, impl, context)
+			}
+		}
+	}
+	// All of gemma3's layers slide: beyond its window of 16 nothing is read.
+	if two := kvBytes[8.0].(float64) * 2; kvBytes[40.0] != two {
+		t.Errorf("%v bytes of keys and values at 40 tokens, want the 16 that are seen, %v", kvBytes[40.0], two)
+	}
+	if rows[0]["len"] != 8.0 {
+		t.Errorf("the first row is of %v tokens, want the least", rows[0]["len"])
+	}
+}
+
+func TestBenchModelForms(t *testing.T) {
+	plot := filepath.Join(t.TempDir(), "a.svg")
+	text := want(t, exitDone, "bench", "--model="+goldenModels+"qwen3", "--contexts=8,16", "--rounds=1", "--threads=1", "--plot="+plot).stdout
+	for _, say := range []string{"qwen3", "tokens/s", "of ceiling", "unsplit", "16"} {
+		if !strings.Contains(text, say) {
+			t.Errorf("the table lacks %q:\n%s", say, text)
+		}
+	}
+	if picture, err := os.ReadFile(plot); err != nil || !strings.Contains(string(picture), "tokens a second") {
+		t.Errorf("the picture: %v, %d bytes", err, len(picture))
+	}
+}
+
+// TestBenchModelPeer measures a peer that answers with a fixed time.
+func TestBenchModelPeer(t *testing.T) {
+	t.Setenv("FLASHDEC_TEST_PEER", "1")
+	peers := 0
+	for _, row := range objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"qwen3", "--contexts=8", "--rounds=2", "--threads=1", "--json", "--peer="+os.Args[0]).stdout) {
+		if row["impl"] == "abacus" {
+			peers++
+			if row["seconds"] != 0.5 || row["kv_dtype"] != "beads" || row["kv_bytes"] != 500.0 || row["tokens_per_second"] != 2.0 {
+				t.Errorf("the peer's row is %v", row)
+			}
+		}
+	}
+	if peers != 1 {
+		t.Errorf("%d rows of the peer, want 1", peers)
+	}
+}
+
+func TestBenchModelRefuses(t *testing.T) {
+	for _, tc := range []struct{ flag, says string }{
+		{"--model=no-such-model", "no-such-model"},
+		{"--backend=cuda", "--backend"},
+		{"--contexts=0", "--contexts has 0"},
+		{"--contexts=", "--contexts"},
+		{"--kv-dtype=f7", "--kv-dtype"},
+	} {
+		if got := want(t, exitBadInput, "bench", "--model="+goldenModels+"qwen3", "--rounds=1", tc.flag); !strings.Contains(got.errs, tc.says) {
+			t.Errorf("%s: %q, want it to say %q", tc.flag, got.errs, tc.says)
+		}
+	}
+}
