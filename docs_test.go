@@ -55,7 +55,7 @@ func TestEmbeddingProgram(t *testing.T) {
 
 // TestDocsLinks: what the documents point to is there, files and headings.
 func TestDocsLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
+	link := regexp.MustCompile(`(?:\]\(|<img src=")([^)#"\s]*)(#[^)\s]*)?[)"]`)
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -206,6 +206,9 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 }
 
 func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
+	if l.Trace != nil {
+		l.Trace.Reset(l.Plan, 0) // no other decode's, whatever happens
+	}
 	k, v := plane(l.KV.K), plane(l.KV.V)
 	s, err := b.newStep(StepConfig{
 		Shape: l.Shape, Options: l.Options, Plan: l.Plan,
@@ -229,11 +232,14 @@ func (b *Backend) decode(ctx context.Context, l *backend.Launch) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := errors.Join(s.clearTrace(b.stream), s.Launch(b.stream, bufs), download(b.stream, &bufs, l)); err != nil {
+	if err := s.clearTrace(b.stream); err != nil {
 		return err
 	}
-	if l.Trace == nil {
-		return nil
+	if err := s.Launch(b.stream, bufs); err != nil {
+		return err
+	}
+	if err := download(b.stream, &bufs, l); err != nil || l.Trace == nil {
+		return err
 	}
 	return s.readTrace(b.stream, l.Trace, l.Plan)
 }
