@@ -40,6 +40,10 @@ writes events for Perfetto (https://ui.perfetto.dev):
     flashdec trace testdata/real/layer19.safetensors
     flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg
 
+On a GPU, a processor is one of its SMs, which may compute several items at a time:
+
+    flashdec trace --backend cuda --lens 65536 -o trace.svg
+
 Nothing is shown beside where the plan cuts nothing: it has enough sequences and KV
 heads for all workers then. Where there is too little work to wake a worker, that
 is told.

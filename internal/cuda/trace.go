@@ -92,53 +92,68 @@ func (s *Step) readTrace(stream *nv.Stream, t *backend.Trace, p *plan.Plan) erro
 	return record(t, p, s.traced, stamps, s.b.multiprocessors)
 }
 
-// record writes the trace of one launch. An item lasts until its block has stored its
-// partial state, or the result; a merge from the arrival of the last block that it
-// waits for. Times count from the start of the first block.
+// record writes the trace of one launch. Times count from the start of the first
+// block.
 func record(t *backend.Trace, p *plan.Plan, blocks []tracedBlock, stamps []blockStamps, multiprocessors int) error {
 	t.Reset(p, multiprocessors)
 	if len(blocks) == 0 {
 		return nil
 	}
+	r := recorder{trace: t, plan: p, start: stamps[0][markStarted].time}
 	for i := range stamps {
-		if b := &stamps[i]; !b.passed(markStarted) || !b.passed(markDone) || int(b[markStarted].multiprocessor) >= multiprocessors {
+		b := &stamps[i]
+		if !b.passed(markStarted) || !b.passed(markDone) || int(b[markStarted].multiprocessor) >= multiprocessors {
 			return fmt.Errorf("cuda: block %d of %d of a traced launch left marks %v, want a start and an end on one of %d multiprocessors", i, len(stamps), *b, multiprocessors)
 		}
+		r.start = min(r.start, b[markStarted].time)
 	}
 	slots, slot := slotsOf(stamps)
 	t.Lanes, t.Slots = slots*multiprocessors, slots
-	start := slices.MinFunc(stamps, func(a, b blockStamps) int { return cmp.Compare(a[markStarted].time, b[markStarted].time) })[markStarted].time
 	for i := range stamps {
-		b := &stamps[i]
-		lane := int(b[markStarted].multiprocessor)*slots + slot[i]
-		t.End = max(t.End, int64(b[markDone].time-start))
-		if blocks[i].item < 0 {
-			continue
-		}
-		span := func(from, to int) backend.Span {
-			return backend.Span{Lane: lane, Begin: int64(b[from].time - start), End: int64(b[to].time - start)}
-		}
-		put := func(at *backend.Span, kind backend.Kind, index int, s backend.Span) {
-			if at != nil && blocks[i].tile == 0 {
-				*at = s
-				return
-			}
-			t.More = append(t.More, backend.Work{Span: s, Kind: kind, Index: index})
-		}
-		item, end := int(blocks[i].item), markDone
-		if b.passed(markStored) {
-			end = markStored
-		}
-		put(&t.Items[item], backend.Item, item, span(markStarted, end))
-		unit := p.Items[item].Unit
-		if b.passed(markBandStored) {
-			put(nil, backend.Merge, unit, span(markBandArrived, markBandStored))
-		}
-		if b.passed(markArrived) {
-			put(&t.Merges[unit], backend.Merge, unit, span(markArrived, markDone))
-		}
+		r.block(&stamps[i], blocks[i], int(stamps[i][markStarted].multiprocessor)*slots+slot[i])
 	}
 	return nil
+}
+
+// recorder turns marks into spans.
+type recorder struct {
+	trace *backend.Trace
+	plan  *plan.Plan
+	start uint64 // of the first block
+}
+
+// block records what a block did. An item lasts until its block has stored its partial
+// state, or the result; a merge from the arrival of the last block that it waits for.
+func (r *recorder) block(b *blockStamps, what tracedBlock, lane int) {
+	r.trace.End = max(r.trace.End, int64(b[markDone].time-r.start))
+	if what.item < 0 {
+		return
+	}
+	span := func(from, to int) backend.Span {
+		return backend.Span{Lane: lane, Begin: int64(b[from].time - r.start), End: int64(b[to].time - r.start)}
+	}
+	item, end := int(what.item), markDone
+	if b.passed(markStored) {
+		end = markStored
+	}
+	r.put(&r.trace.Items[item], what, backend.Work{Span: span(markStarted, end), Kind: backend.Item, Index: item})
+	unit := r.plan.Items[item].Unit
+	if b.passed(markBandStored) {
+		r.put(nil, what, backend.Work{Span: span(markBandArrived, markBandStored), Kind: backend.Merge, Index: unit})
+	}
+	if b.passed(markArrived) {
+		r.put(&r.trace.Merges[unit], what, backend.Work{Span: span(markArrived, markDone), Kind: backend.Merge, Index: unit})
+	}
+}
+
+// put places work of the first tile of rows where the trace has one for it, other work
+// beside it.
+func (r *recorder) put(at *backend.Span, what tracedBlock, w backend.Work) {
+	if at != nil && what.tile == 0 {
+		*at = w.Span
+		return
+	}
+	r.trace.More = append(r.trace.More, w)
 }
 
 // slotsOf seats blocks that a multiprocessor ran at the same time side by side: how
