@@ -96,10 +96,12 @@ func (f *engineFlags) threads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-func (f *engineFlags) open() (*flashdec.Engine, error) {
+// open opens the backend and an engine on it, which closes it.
+func (f *engineFlags) open() (backend.Backend, *flashdec.Engine, error) {
 	b, err := openBackend(f.Backend, f.Threads)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return flashdec.Open(flashdec.Options{Backend: b})
+	eng, err := flashdec.Open(flashdec.Options{Backend: b})
+	return b, eng, err
 }

@@ -35,7 +35,7 @@ func (cmd *benchCmd) openBed(u *tuner) (benchBed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("backend cuda: %w", err)
 		}
-		return &gpuBed{gpu}, nil
+		return &gpuBed{gpu, u}, nil
 	}
 	arena, err := bench.NewArena(cmd.bytes())
 	if err != nil {
@@ -80,12 +80,22 @@ func openAt(c *bench.Case, threads int, u *tuner) (eng *flashdec.Engine, info ba
 	return eng, info, found, err
 }
 
-type gpuBed struct{ *gpubench.GPU }
+// gpuBed is a GPU with room for every case.
+type gpuBed struct {
+	*gpubench.GPU
+	tuner *tuner
+}
 
 func (b *gpuBed) ways(ctx context.Context, r *benchRun) (*benchWays, error) {
-	w, err := b.Ways(ctx, &r.c)
+	c, info := &r.c, b.Info()
+	found := b.tuner.find(info, c.Dim, c.Dim, c.Heads/c.KVHeads, [2]kv.DType{c.DType, c.DType})
+	eng, err := found.engine(b.GPU) // not closed: the GPU is, and other cases have it, too
 	if err != nil {
 		return nil, err
 	}
-	return &benchWays{Closer: w, list: w.List, info: b.Info(), gpus: 1}, nil
+	w, err := b.Ways(ctx, c, eng)
+	if err != nil {
+		return nil, err
+	}
+	return &benchWays{Closer: w, list: w.List, info: info, tuned: found.tells(), gpus: 1}, nil
 }

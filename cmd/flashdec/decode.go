@@ -8,22 +8,24 @@ import (
 	"time"
 
 	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/kv"
 )
 
 // decoder computes a case on an engine.
 type decoder struct {
-	c      *decodeCase
-	engine *flashdec.Engine
-	cache  *caseCache
-	found  tuned // constants of this machine
-	room   int   // bytes that a step's plan and partial states may take
-	gogc   int   // the collector's percentage before
+	c       *decodeCase
+	backend backend.Backend // the engine's
+	engine  *flashdec.Engine
+	cache   *caseCache
+	found   tuned // constants of this machine
+	room    int   // bytes that a step's plan and partial states may take
+	gogc    int   // the collector's percentage before
 }
 
 // newDecoder opens an engine and brings the case into its cache.
 func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, error) {
-	engine, err := f.open()
+	b, engine, err := f.open()
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +34,7 @@ func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, e
 		_ = engine.Close() // err is the failure to report
 		return nil, err
 	}
-	return &decoder{c: c, engine: engine, cache: cache, room: stepRoom, gogc: debug.SetGCPercent(c.garbagePercent())}, nil
+	return &decoder{c: c, backend: b, engine: engine, cache: cache, room: stepRoom, gogc: debug.SetGCPercent(c.garbagePercent())}, nil
 }
 
 func (d *decoder) close() error {

@@ -72,11 +72,7 @@ func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
 	found := u.find(info, shape.KeyDim, shape.ValueDim, shape.GroupSize(), [2]kv.DType{view.K.Type, view.V.Type})
 	s.found, s.tuned = found, found.tells()
 	s.batch.Invariant = f.Invariant
-	if s.tuned == "" {
-		s.engine, err = found.engine(s.backend)
-	} else if err = s.backend.Close(); err == nil {
-		s.backend, s.engine, err = found.open(info.Width)
-	}
+	s.backend, s.engine, err = found.on(s.backend)
 	if err == nil {
 		s.closers = append([]func() error{s.backend.Close}, s.closers...)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/internal/gpubench"
 	"github.com/flashdec/flashdec/internal/tune"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -16,7 +17,7 @@ type tuneCmd struct {
 	HeadDim []int    `help:"Elements of a key and of a value (default ${default})." default:"128" placeholder:"N,…"`
 	Group   []int    `help:"Query heads a KV head (default ${default})." default:"1,4,8" placeholder:"N,…"`
 	KVDType []string `name:"kv-dtype" help:"Types of keys and values; what is found holds for all types of that size (default ${default})." default:"f16" placeholder:"T,…"`
-	Backend string   `help:"What to measure: ${enum}. Of GPUs, the constants are built in." enum:"auto,cpu,cuda" default:"auto"`
+	Backend string   `help:"What to measure: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
 	Threads int      `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Seconds float64  `help:"How long to measure, all classes together (default ${default})." default:"30" placeholder:"N"`
 	Show    bool     `xor:"what" help:"Show what has been found, and measure nothing."`
@@ -29,11 +30,13 @@ func (*tuneCmd) Help() string {
 worth, and the work that one more thread is worth waking for. They matter on steps of
 a few thousand keys. They are measured for each combination of head dim, group and
 type, and kept in the user's cache folder; run, plan, bench and trace then use them,
-and say so, unless told --no-tuned.
+and say so, unless told --no-tuned. Of a GPU, where no thread sleeps, it is the first
+constant alone.
 
-Example:
+Examples:
 
     flashdec tune --head-dim 64,128 --group 4
+    flashdec tune --backend cuda
 `
 }
 
@@ -42,8 +45,8 @@ const maxClasses = 64
 
 // Validate is called by kong once the flags are read.
 func (cmd *tuneCmd) Validate() error {
-	if cmd.Backend == "cuda" {
-		return errors.New("--backend is cuda, but tune is for the CPU: of GPUs, the constants are built in (docs/calibration-gpu.md)")
+	if cmd.Backend == "cuda" && cmd.Threads != 0 {
+		return fmt.Errorf("--threads is %d, but only the CPU has threads to choose", cmd.Threads)
 	}
 	if cmd.Threads < 0 || cmd.Threads > maxThreads {
 		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for GOMAXPROCS", cmd.Threads, maxThreads)
@@ -114,20 +117,24 @@ func (cmd *tuneCmd) Run(ctx context.Context, t *terminal) error {
 }
 
 // measure measures the classes one after the other. Each is kept when it is done.
-func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) error {
+func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) (err error) {
 	classes, err := cmd.classes()
 	if err != nil {
 		return err
 	}
-	threads := cpuThreads(cmd.Threads)
+	measure, done, err := cmd.bed()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
 	budget := time.Duration(cmd.Seconds * float64(time.Second) / float64(len(classes)))
 	const steps = 100
 	bar := t.bar(steps*len(classes), "measuring")
 	defer bar.done()
-	var done []tune.Entry
+	var found []tune.Entry
 	for _, class := range classes {
 		shown := 0
-		e, err := tune.Measure(ctx, class, threads, budget, func(part float64) {
+		e, err := measure(ctx, class, budget, func(part float64) {
 			for ; shown < int(part*steps); shown++ {
 				bar.step()
 			}
@@ -144,13 +151,33 @@ func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) error 
 				return err
 			}
 		}
-		done = append(done, e)
+		found = append(found, e)
 	}
 	if !cmd.JSON {
-		printTuned(t, done)
+		printTuned(t, found)
 		t.printf("\nkept in %s\n", quotePath(dir))
 	}
 	return nil
+}
+
+// measureClass is tune.Measure on a CPU or a GPU that is known.
+type measureClass func(ctx context.Context, class tune.Class, budget time.Duration, tell func(float64)) (tune.Entry, error)
+
+// bed is how to measure, and what to call when that is over.
+func (cmd *tuneCmd) bed() (measure measureClass, done func() error, err error) {
+	if cmd.Backend != "cuda" {
+		threads := cpuThreads(cmd.Threads)
+		return func(ctx context.Context, class tune.Class, budget time.Duration, tell func(float64)) (tune.Entry, error) {
+			return tune.Measure(ctx, class, threads, budget, tell)
+		}, func() error { return nil }, nil
+	}
+	gpu, err := gpubench.Open(tune.GPUBytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("backend cuda: %w", err)
+	}
+	return func(ctx context.Context, class tune.Class, budget time.Duration, tell func(float64)) (tune.Entry, error) {
+		return tune.MeasureGPU(ctx, class, gpu, budget, tell)
+	}, gpu.Close, nil
 }
 
 // cpuThreads is how many threads the CPU computes on.
@@ -198,7 +225,11 @@ func printTuned(t *terminal, entries []tune.Entry) {
 		if i > 0 {
 			t.printf("\n")
 		}
-		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), count(first.Threads, "thread"), printable(first.Kernel)), 0))
+		threads := count(first.Threads, "thread")
+		if first.Backend != "cpu" {
+			threads = count(first.Threads, "item") + " at once"
+		}
+		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), threads, printable(first.Kernel)), 0))
 		table := newTable("head dim", "group", "bits", "keys a part", "multiply-adds a thread", "saves", "on")
 		for ; i < len(entries) && sameMachine(entries[i], first); i++ {
 			e := entries[i]

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/internal/cpu"
 	"github.com/flashdec/flashdec/internal/tune"
 	"github.com/flashdec/flashdec/kv"
@@ -106,6 +108,38 @@ func TestTunedWorkWakesHelpers(t *testing.T) {
 		if first := d["workers"].([]any)[0].(map[string]any); first["items"] != d["items"] {
 			t.Errorf("worker 0 has %v of %v items, want all", first["items"], d["items"])
 		}
+	}
+}
+
+// TestTunedForAGPU: what was found for a GPU reaches its plans, and its backend stays
+// open.
+func TestTunedForAGPU(t *testing.T) {
+	noCache(t)
+	dir, err := tune.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := [2]kv.DType{kv.F16, kv.BF16}
+	key := tune.KeyOf(fakeGPU{}.Info(), 128, 128, 4, types)
+	if err := tune.Save(dir, tune.Entry{Key: key, MinKeysPerSplit: 1024, Saved: 0.1, Tuned: "2026-11-29"}); err != nil {
+		t.Fatal(err)
+	}
+	u := tunedFlag{Tuned: true}.tuner(&terminal{})
+	found := u.find(fakeGPU{}.Info(), 128, 128, 4, types)
+	if told := found.tells(); told != "on 2026-11-29, parts of at least 1024 keys" {
+		t.Errorf("told %q", told)
+	}
+	b, eng, err := found.on(fakeGPU{})
+	if err != nil || b != (fakeGPU{}) {
+		t.Fatalf("%v, %v, want the same GPU", b, err)
+	}
+	shape := attn.Shape{NumHeads: 4, NumKVHeads: 1, KeyDim: 128, ValueDim: 128}
+	step, err := eng.Plan(flashdec.Batch{Shape: shape, Lens: []int{3000}})
+	if err != nil || step.Plan().MaxSplits() != 2 {
+		t.Errorf("%v, %v, want 3000 keys in two parts of at least 1024", step, err)
+	}
+	if other := u.find(fakeGPU{}.Info(), 64, 64, 4, types); other.source() != "" {
+		t.Errorf("another class is %+v", other)
 	}
 }
 
@@ -223,7 +257,7 @@ func TestTuneRefuses(t *testing.T) {
 		{[]string{"tune", "--kv-dtype=f8"}, []string{"--kv-dtype", "f8"}},
 		{[]string{"tune", "--kv-dtype=int4", "--head-dim=33"}, []string{"--head-dim", "33", "int4"}},
 		{[]string{"tune", "--group=1,2,3,4,5,6,7,8,9", "--head-dim=1,2,3,4,5,6,7,8"}, []string{"72 classes", "64"}},
-		{[]string{"tune", "--backend=cuda"}, []string{"--backend is cuda", "for the CPU"}},
+		{[]string{"tune", "--backend=cuda", "--threads=2"}, []string{"--threads is 2", "only the CPU"}},
 		{[]string{"tune", "--show", "--forget"}, []string{"--show", "--forget"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })

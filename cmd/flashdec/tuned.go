@@ -48,7 +48,7 @@ func (f tuned) source() string {
 // find looks up what holds for a backend and a class. What cannot be read is as
 // good as nothing, with a word on stderr.
 func (u *tuner) find(info backend.Info, keyDim, valueDim, group int, types [2]kv.DType) tuned {
-	if u.dir == "" || info.Name != "cpu" {
+	if u.dir == "" {
 		return tuned{}
 	}
 	e, _, err := tune.Load(u.dir, tune.KeyOf(info, keyDim, valueDim, group, types))
@@ -72,6 +72,20 @@ func (f tuned) open(threads int) (backend.Backend, *flashdec.Engine, error) {
 	return b, eng, nil
 }
 
+// on is an engine on a backend with the constants found. The CPU, which has one of its
+// own, is closed and opened anew for that.
+func (f tuned) on(b backend.Backend) (backend.Backend, *flashdec.Engine, error) {
+	info := b.Info()
+	if info.Name == "cpu" && f.source() != "" {
+		if err := b.Close(); err != nil {
+			return nil, nil, err
+		}
+		return f.open(info.Width)
+	}
+	eng, err := f.engine(b)
+	return b, eng, err
+}
+
 // engine is an engine on a backend whose plans follow the constants found.
 func (f tuned) engine(b backend.Backend) (*flashdec.Engine, error) {
 	return flashdec.Open(flashdec.Options{Backend: b, MinKeysPerSplit: f.MinKeysPerSplit, MinKeysSource: f.source()})
@@ -84,13 +98,12 @@ func (d *decoder) useTuned(u *tuner) (tuned, error) {
 	if found.source() == "" {
 		return found, nil
 	}
-	_, eng, err := found.open(info.Width)
+	b, eng, err := found.on(d.backend)
 	if err != nil {
 		return found, err
 	}
-	old := d.engine
-	d.engine, d.found = eng, found
-	return found, old.Close()
+	d.backend, d.engine, d.found = b, eng, found
+	return found, nil
 }
 
 // tells is the constants in words.

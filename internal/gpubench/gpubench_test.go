@@ -137,8 +137,12 @@ func onHost(t *testing.T, g *GPU, v kv.View) kv.View {
 // TestWaysAreMeasured: rows as the CPU's, of no more than the memory can give.
 func TestWaysAreMeasured(t *testing.T) {
 	g := open(t)
+	eng, err := flashdec.Open(flashdec.Options{Backend: g})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range cases() {
-		w, err := g.Ways(context.Background(), &c)
+		w, err := g.Ways(context.Background(), &c, eng)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,7 +98,7 @@ func (g *GPU) Views(ctx context.Context, c *bench.Case) ([]kv.View, error) {
 		return nil, err
 	}
 	rows := c.StoredRows()
-	if err := errors.Join(g.fill(c.DType), g.scale(c, 2*rows*p.count)); err != nil {
+	if err := errors.Join(g.fill(c.DType), g.scale(c, max(2*rows*p.count, g.bytes/c.RowBytes()))); err != nil {
 		return nil, err
 	}
 	views := make([]kv.View, p.count)
@@ -135,7 +135,8 @@ func (g *GPU) fill(t kv.DType) error {
 	})
 }
 
-// scale sees to so many scales, each of which undoes the gain of the codes.
+// scale sees to so many scales, each of which undoes the gain of the codes. There are
+// as many as rows fit, so that they stay where they are for other cases of such rows.
 func (g *GPU) scale(c *bench.Case, rows int) error {
 	if !c.DType.Quantised() {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/flashdec/flashdec/internal/cuda"
 	"github.com/flashdec/flashdec/internal/nv"
 	"github.com/flashdec/flashdec/kv"
+	"github.com/flashdec/flashdec/plan"
 )
 
 // Ways are the ways to compute a case on the GPU, the bare read first, each timed by
@@ -28,52 +29,65 @@ func (w *Ways) Close() error {
 	return err
 }
 
-// Ways makes them.
-func (g *GPU) Ways(ctx context.Context, c *bench.Case) (*Ways, error) {
+// Ways makes them, planned by an engine on the GPU.
+func (g *GPU) Ways(ctx context.Context, c *bench.Case, engine *flashdec.Engine) (*Ways, error) {
 	w := &Ways{}
-	if err := g.add(ctx, w, c); err != nil {
+	if err := g.add(ctx, w, c, engine); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
-func (g *GPU) add(ctx context.Context, w *Ways, c *bench.Case) error {
-	views, err := g.Views(ctx, c)
-	if err != nil {
-		return err
-	}
+func (g *GPU) add(ctx context.Context, w *Ways, c *bench.Case, engine *flashdec.Engine) error {
 	if err := g.addFloor(w, c); err != nil {
 		return err
 	}
-	m, err := g.newLaunches(w, c, views)
+	l, err := g.newLaunches(ctx, w, c)
 	if err != nil {
 		return err
 	}
-	launches := cuda.Launches(c.KVBytes(), len(views))
-	if err := m.add(w, "flashdec", 0, launches); err != nil {
-		return err
+	for _, way := range []struct {
+		name     string
+		splits   int
+		launches int
+	}{
+		{"flashdec", 0, cuda.Launches(c.KVBytes(), len(l.bufs))},
+		{"unsplit", 1, len(l.bufs)},
+	} {
+		step, err := engine.Plan(c.Batch(way.splits))
+		if err != nil {
+			return err
+		}
+		take, err := l.time(step.Plan(), way.launches)
+		if err != nil {
+			return err
+		}
+		im := bench.Timed(way.name, c, c.KVBytes(), step.Plan().MaxSplits(), take)
+		im.Slow = way.splits == 1 // it may take a hundred times as long
+		w.List = append(w.List, im)
 	}
-	if err := m.add(w, "unsplit", 1, len(views)); err != nil {
-		return err
-	}
-	w.List[len(w.List)-1].Slow = true // it may take a hundred times as long
 	return nil
 }
 
-// keep has a replay closed with the rest, and makes a way of it.
-func (w *Ways) keep(g *GPU, r *cuda.Replay, name string, c *bench.Case, bytes, splits int) {
-	w.closers = append([]func() error{func() error { return g.Do(r.Close) }}, w.closers...)
-	w.List = append(w.List, bench.Timed(name, c, bytes, splits, func(ctx context.Context) (seconds float64, err error) {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		err = g.Do(func() error {
-			seconds, err = r.Seconds()
-			return err
-		})
-		return seconds, err
-	}))
+// Plans are the seconds of a step by each of several plans, whenever they are asked
+// for, until the ways are closed.
+func (g *GPU) Plans(ctx context.Context, c *bench.Case, plans []*plan.Plan) (*Ways, []func(context.Context) (float64, error), error) {
+	w := &Ways{}
+	l, err := g.newLaunches(ctx, w, c)
+	var all []func(context.Context) (float64, error)
+	for i := 0; err == nil && i < len(plans); i++ {
+		var take func(context.Context) (float64, error)
+		take, err = l.time(plans[i], cuda.Launches(c.KVBytes(), len(l.bufs)))
+		all = append(all, take)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, all, nil
 }
+
+// first has something closed before all else.
+func (w *Ways) first(f func() error) { w.closers = append([]func() error{f}, w.closers...) }
 
 // alloc takes device memory that is given back last.
 func (w *Ways) alloc(g *GPU, bytes int) (p nv.Pointer, err error) {
@@ -85,6 +99,21 @@ func (w *Ways) alloc(g *GPU, bytes int) (p nv.Pointer, err error) {
 	return p, err
 }
 
+// keep has a replay closed with the rest, and tells its time when asked.
+func (w *Ways) keep(g *GPU, r *cuda.Replay) func(context.Context) (float64, error) {
+	w.first(func() error { return g.Do(r.Close) })
+	return func(ctx context.Context) (seconds float64, err error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		err = g.Do(func() error {
+			seconds, err = r.Seconds()
+			return err
+		})
+		return seconds, err
+	}
+}
+
 // addFloor adds the bare read of as many bytes as the step's keys and values have,
 // scales aside.
 func (g *GPU) addFloor(w *Ways, c *bench.Case) error {
@@ -93,30 +122,31 @@ func (g *GPU) addFloor(w *Ways, c *bench.Case) error {
 	sets := max(1, min(g.bytes/bytes, (cuda.LeastBytes+bytes-1)/bytes))
 	var r *cuda.Replay
 	err := g.Do(func() (err error) {
-		r, err = g.meter.Floor(g.memory, bytes, bytes, sets)
+		if err = g.fill(c.DType); err == nil {
+			r, err = g.meter.Floor(g.memory, bytes, bytes, sets)
+		}
 		return err
 	})
 	if err == nil {
-		w.keep(g, r, "ceiling", c, bytes, 0)
+		w.List = append(w.List, bench.Timed("ceiling", c, bytes, 0, w.keep(g, r)))
 	}
 	return err
 }
 
-// launches makes ways of a case at its places.
+// launches computes a case at its places.
 type launches struct {
-	gpu    *GPU
-	c      *bench.Case
-	engine *flashdec.Engine // to plan
-	views  []kv.View
-	bufs   []cuda.Buffers // a place
+	gpu  *GPU
+	ways *Ways
+	c    *bench.Case
+	view kv.View        // at the first place
+	bufs []cuda.Buffers // a place
 }
 
-func (g *GPU) newLaunches(w *Ways, c *bench.Case, views []kv.View) (*launches, error) {
-	engine, err := flashdec.Open(flashdec.Options{Backend: g})
+func (g *GPU) newLaunches(ctx context.Context, w *Ways, c *bench.Case) (*launches, error) {
+	views, err := g.Views(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	m := &launches{gpu: g, c: c, engine: engine, views: views}
 	query := c.Query()
 	q, err := w.alloc(g, 4*len(query))
 	if err != nil {
@@ -126,42 +156,44 @@ func (g *GPU) newLaunches(w *Ways, c *bench.Case, views []kv.View) (*launches, e
 	if err != nil {
 		return nil, err
 	}
-	err = g.Do(func() error { return nv.Upload(g.Stream(), q, query) })
+	if err := g.Do(func() error { return nv.Upload(g.Stream(), q, query) }); err != nil {
+		return nil, err
+	}
+	l := &launches{gpu: g, ways: w, c: c, view: views[0]}
 	for _, v := range views {
 		b := cuda.Buffers{Q: q, Out: out}
-		var errs [2]error
-		b.K, errs[0] = cuda.PlaneOf(v.K)
-		b.V, errs[1] = cuda.PlaneOf(v.V)
-		err = errors.Join(err, errs[0], errs[1])
-		m.bufs = append(m.bufs, b)
+		if b.K, err = cuda.PlaneOf(v.K); err != nil {
+			return nil, err
+		}
+		if b.V, err = cuda.PlaneOf(v.V); err != nil {
+			return nil, err
+		}
+		l.bufs = append(l.bufs, b)
 	}
-	return m, err
+	return l, nil
 }
 
-// add adds this project's decode, with that many splits, 0 for the plan's.
-func (m *launches) add(w *Ways, name string, splits, launches int) error {
-	batch := m.c.Batch(splits)
-	planned, err := m.engine.Plan(batch)
-	if err != nil {
-		return err
-	}
-	step, err := m.gpu.NewStep(cuda.StepConfig{
-		Shape: batch.Shape, Options: &batch.Options, Plan: planned.Plan(),
-		Seqs: m.views[0].Seqs, PageSize: m.views[0].PageSize, K: m.bufs[0].K, V: m.bufs[0].V,
+// time makes a replay of so many launches by a plan, and tells the time of one when
+// asked.
+func (l *launches) time(p *plan.Plan, count int) (func(context.Context) (float64, error), error) {
+	batch := l.c.Batch(0)
+	step, err := l.gpu.NewStep(cuda.StepConfig{
+		Shape: batch.Shape, Options: &batch.Options, Plan: p,
+		Seqs: l.view.Seqs, PageSize: l.view.PageSize, K: l.bufs[0].K, V: l.bufs[0].V,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.closers = append([]func() error{step.Close}, w.closers...)
+	l.ways.first(step.Close)
 	var r *cuda.Replay
-	err = m.gpu.Do(func() (err error) {
-		r, err = m.gpu.meter.Capture(launches, func(stream *nv.Stream, i int) error {
-			return step.Launch(stream, m.bufs[i%len(m.bufs)])
+	err = l.gpu.Do(func() (err error) {
+		r, err = l.gpu.meter.Capture(count, func(stream *nv.Stream, i int) error {
+			return step.Launch(stream, l.bufs[i%len(l.bufs)])
 		})
 		return err
 	})
-	if err == nil {
-		w.keep(m.gpu, r, name, m.c, m.c.KVBytes(), planned.Plan().MaxSplits())
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return l.ways.keep(l.gpu, r), nil
 }

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/bench"
-	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/internal/gpubench"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -19,8 +19,6 @@ const (
 	// mostRounds how many are enough.
 	leastRounds = 5
 	mostRounds  = 41
-	// sampleTime is how long a step is repeated for one sample.
-	sampleTime = 200 * time.Microsecond
 	// confirming is the part of the time in which the best candidate is measured
 	// beside the built-in one alone. The best of many is also the luckiest: what it
 	// saves is taken from here.
@@ -32,33 +30,55 @@ const (
 
 // timing is one way to compute a step, and how long it took.
 type timing struct {
-	decode func(context.Context) error
-	sample []float64 // seconds of a step
+	take   func(context.Context) (float64, error) // seconds of a step
+	sample []float64
+}
+
+// bed is where a class is measured.
+type bed interface {
+	info() backend.Info
+	// candidates are the constants to try, those built in first.
+	candidates() []constants
+	cases(Class) []*bench.Case
+	// timings are how each candidate computes a step. Candidates that lead to the same
+	// work on the same backend share a timing.
+	timings(ctx context.Context, c *bench.Case, list []constants) ([]*timing, error)
+	close() error
 }
 
 // search is the measuring of a class.
 type search struct {
-	class    Class
-	backends map[int]*cpu.Backend // by helper work
-	list     []constants
-	// steps[i][j] is how candidate j computes step i. Candidates that lead to the
-	// same plan on the same backend share a timing.
-	steps [][]*timing
+	bed   bed
+	list  []constants
+	steps [][]*timing // steps[i][j] is how candidate j computes step i
 }
 
 // Measure finds a class's constants on the CPU with so many threads, in about
 // that much time; tell is told how much of it is over, from 0 to 1. The entry has
 // no day yet.
 func Measure(ctx context.Context, class Class, threads int, budget time.Duration, tell func(float64)) (e Entry, err error) {
-	a, err := bench.NewArena(class.arenaBytes(threads))
+	b, err := newCPUBed(class, threads)
 	if err != nil {
 		return e, err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	s := &search{class: class, backends: map[int]*cpu.Backend{}, list: candidates(threads)}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.prepare(ctx, a, threads); err != nil {
-		return e, err
+	return measure(ctx, class, b, budget, tell)
+}
+
+// MeasureGPU does it on a GPU.
+func MeasureGPU(ctx context.Context, class Class, gpu *gpubench.GPU, budget time.Duration, tell func(float64)) (Entry, error) {
+	return measure(ctx, class, &gpuBed{gpu: gpu}, budget, tell)
+}
+
+// measure measures on a bed, which it closes.
+func measure(ctx context.Context, class Class, b bed, budget time.Duration, tell func(float64)) (e Entry, err error) {
+	defer func() { err = errors.Join(err, b.close()) }()
+	s := &search{bed: b, list: b.candidates()}
+	for _, c := range b.cases(class) {
+		step, err := b.timings(ctx, c, s.list)
+		if err != nil {
+			return e, err
+		}
+		s.steps = append(s.steps, step)
 	}
 	first := budget - budget/confirming
 	if err := s.measure(ctx, s.timings(), first, func(x float64) { tell(x * float64(first) / float64(budget)) }); err != nil {
@@ -79,83 +99,9 @@ func Measure(ctx context.Context, class Class, threads int, budget time.Duration
 	tell(1)
 	types := [2]kv.DType{class.DType, class.DType}
 	e.Version = version
-	e.Key = KeyOf(s.backends[0].Info(), class.Dim, class.Dim, class.Group, types)
+	e.Key = KeyOf(b.info(), class.Dim, class.Dim, class.Group, types)
 	e.MinKeysPerSplit, e.HelperWork = s.list[best].minKeys, s.list[best].helperWork
 	return e, nil
-}
-
-func (s *search) close() error {
-	var err error
-	for _, b := range s.backends {
-		err = errors.Join(err, b.Close())
-	}
-	return err
-}
-
-// prepare plans every step with every candidate.
-func (s *search) prepare(ctx context.Context, a *bench.Arena, threads int) error {
-	for _, c := range s.list {
-		if s.backends[c.helperWork] == nil {
-			s.backends[c.helperWork] = cpu.New(cpu.Options{Threads: threads, HelperWork: c.helperWork})
-		}
-	}
-	for _, c := range s.class.cases(threads) {
-		views, err := a.Views(ctx, c)
-		if err != nil {
-			return err
-		}
-		step, err := s.prepareStep(c, views)
-		if err != nil {
-			return err
-		}
-		s.steps = append(s.steps, step)
-	}
-	return nil
-}
-
-// prepareStep plans one step with every candidate.
-func (s *search) prepareStep(c *bench.Case, views []kv.View) ([]*timing, error) {
-	type known struct {
-		work   int
-		step   *flashdec.Step
-		timing *timing
-	}
-	var all []known
-	var step []*timing
-	q := make([]float32, c.Heads*c.Dim)
-	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range q {
-		q[i] = float32(rng.NormFloat64())
-	}
-	for _, x := range s.list {
-		// The engine is not closed: its backend is, and others have it, too.
-		engine, err := flashdec.Open(flashdec.Options{Backend: s.backends[x.helperWork], MinKeysPerSplit: x.minKeys})
-		if err != nil {
-			return nil, err
-		}
-		planned, err := engine.Plan(c.Batch(0))
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(all, func(k known) bool {
-			return k.work == x.helperWork && slices.Equal(k.step.Plan().Items, planned.Plan().Items)
-		})
-		if i < 0 {
-			i = len(all)
-			all = append(all, known{x.helperWork, planned, &timing{decode: decoding(engine, planned, q, views)}})
-		}
-		step = append(step, all[i].timing)
-	}
-	return step, nil
-}
-
-// decoding decodes a step at the next of its places.
-func decoding(engine *flashdec.Engine, step *flashdec.Step, q []float32, views []kv.View) func(context.Context) error {
-	out, place := step.NewOutput(), 0
-	return func(ctx context.Context) error {
-		place = (place + 1) % len(views)
-		return engine.Decode(ctx, step, q, views[place], out)
-	}
 }
 
 // timings are all, each once.
@@ -196,32 +142,17 @@ func (s *search) measure(ctx context.Context, all []*timing, budget time.Duratio
 	for round := range mostRounds {
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, t := range order {
-			if err := t.take(ctx); err != nil {
+			seconds, err := t.take(ctx)
+			if err != nil {
 				return err
 			}
+			t.sample = append(t.sample, seconds)
 			tell(min(float64(time.Since(start))/float64(budget), 1))
 		}
 		if round+1 >= leastRounds && time.Since(start) > budget {
 			return nil
 		}
 	}
-	return nil
-}
-
-// take takes one sample, after a step that warms the buffers.
-func (t *timing) take(ctx context.Context) error {
-	if err := t.decode(ctx); err != nil {
-		return err
-	}
-	n := 0
-	start := time.Now()
-	for n == 0 || time.Since(start) < sampleTime {
-		if err := t.decode(ctx); err != nil {
-			return err
-		}
-		n++
-	}
-	t.sample = append(t.sample, time.Since(start).Seconds()/float64(n))
 	return nil
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/cpu"
+	"github.com/flashdec/flashdec/internal/gpubench"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -40,6 +42,35 @@ func TestMeasure(t *testing.T) {
 	e.Tuned = "2026-11-30"
 	if err := Save(t.TempDir(), e); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMeasureGPU: the same for a GPU, where only the planner has a constant.
+func TestMeasureGPU(t *testing.T) {
+	g, err := gpubench.Open(GPUBytes)
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("FLASHDEC_REQUIRE"), ","), "cuda") {
+			t.Fatalf("FLASHDEC_REQUIRE=cuda: %v", err)
+		}
+		t.Skip(err)
+	}
+	defer func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, dtype := range []kv.DType{kv.F16, kv.I8} {
+		e, err := MeasureGPU(context.Background(), Class{Dim: 128, Group: 4, DType: dtype}, g, time.Second, func(float64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Key != KeyOf(g.Info(), 128, 128, 4, [2]kv.DType{dtype, dtype}) || e.HelperWork != 0 || e.Backend != "cuda" {
+			t.Errorf("found %+v", e)
+		}
+		if !slices.Contains(candidates(1), constants{e.MinKeysPerSplit, 0}) || e.Saved < 0 || e.Saved > 0.5 {
+			t.Errorf("%+v is not of the grid, or saves too much", e)
+		}
+		t.Logf("%v: %+v", dtype, e)
 	}
 }
 
@@ -93,33 +124,22 @@ func TestBest(t *testing.T) {
 // TestCandidatesShareTimings: what leads to the same plan on the same backend is
 // measured once, and what does not is measured apart.
 func TestCandidatesShareTimings(t *testing.T) {
-	a, err := bench.NewArena(1 << 20)
+	b, err := newCPUBed(small, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
-	s := &search{class: small, backends: map[int]*cpu.Backend{}, list: candidates(2)}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := b.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	for _, c := range s.list {
-		if s.backends[c.helperWork] == nil {
-			s.backends[c.helperWork] = cpu.New(cpu.Options{Threads: 2, HelperWork: c.helperWork})
-		}
-	}
-	c := small.cases(2)[0] // 512 keys of one head: two splits or one
-	views, err := a.Views(context.Background(), c)
+	list := b.candidates()
+	step, err := b.timings(context.Background(), small.cases(2)[0], list) // 512 keys of one head: two splits or one
 	if err != nil {
 		t.Fatal(err)
 	}
-	step, err := s.prepareStep(c, views)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, x := range s.list {
-		for j, y := range s.list {
+	for i, x := range list {
+		for j, y := range list {
 			alike := x.helperWork == y.helperWork && (cuts(x) == cuts(y))
 			if (step[i] == step[j]) != alike {
 				t.Errorf("%+v and %+v share a timing: %t, want %t", x, y, step[i] == step[j], alike)
