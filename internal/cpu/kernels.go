@@ -12,6 +12,7 @@ import (
 type library struct {
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
+	integers   [simd.NumElems]*simd.Integer // nil where the level has none
 }
 
 // CheckEnv is the error of an environment that asks for a kernel level by a name
@@ -21,7 +22,7 @@ func CheckEnv() error { return simd.CheckEnv() }
 func newLibrary() *library {
 	lib := new(library)
 	for e := range simd.Elem(simd.NumElems) {
-		lib.scores[e], lib.accumulate[e] = simd.Scores(e), simd.Accumulate(e)
+		lib.scores[e], lib.accumulate[e], lib.integers[e] = simd.Scores(e), simd.Accumulate(e), simd.IntegerKernels(e)
 	}
 	return lib
 }
@@ -31,6 +32,8 @@ type kernels struct {
 	k, v       simd.Elem
 	scores     simd.ScoresFunc
 	accumulate simd.AccumulateFunc
+	// integerK and integerV come first where they are not nil, for keys and for values.
+	integerK, integerV *simd.Integer
 }
 
 // kernels are those for a cache's element types. It wraps [attn.ErrOption].
@@ -42,5 +45,12 @@ func (lib *library) kernels(view *kv.View) (kernels, error) {
 	if v >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
-	return kernels{k, v, lib.scores[k], lib.accumulate[v]}, nil
+	ks := kernels{k: k, v: v, scores: lib.scores[k], accumulate: lib.accumulate[v]}
+	if f := lib.integers[k]; f.Takes(view.K.Dim) {
+		ks.integerK = f
+	}
+	if f := lib.integers[v]; f.Takes(view.V.Dim) {
+		ks.integerV = f
+	}
+	return ks, nil
 }

@@ -13,6 +13,8 @@ type stream struct {
 
 	score    scorer
 	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
+	digits   []byte    // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
+	most     float32   // the largest scale of a key that it serves; below 0, none
 	m        []float32 // [rows] this and the next two: the running chunk
 	l        []float32 // [rows]
 	o        []float32 // [rows, ValueDim] numerators, in units
@@ -25,6 +27,9 @@ type stream struct {
 func (c *stream) reserve(rows int) {
 	shape := &c.job.launch.Shape
 	c.q = resize(c.q, rows*shape.KeyDim)
+	if c.job.kernels.integerK != nil {
+		c.digits = resize(c.digits, rows*simd.DigitsBytes(shape.KeyDim))
+	}
 	c.m = resize(c.m, rows)
 	c.l = resize(c.l, rows)
 	c.o = resize(c.o, rows*shape.ValueDim)
@@ -42,6 +47,9 @@ func (c *stream) begin() {
 	for i := range c.rows / group {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
 		c.scaledQueries(c.q[i*len(from):][:len(from)], from)
+	}
+	if integer := c.job.kernels.integerK; integer != nil {
+		c.most = integer.Digits(c.digits, c.q, c.rows, l.Shape.KeyDim)
 	}
 }
 

@@ -93,11 +93,9 @@ func (w *worker) part(i, lo, from, to int) tile {
 // keys of t: scores, softmax, accumulation.
 func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
 	shape := &c.job.launch.Shape
-	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: t.k}
 	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: t.v}
 	s := c.s[:rows*simd.TileKeys]
-	c.job.kernels.scores(s, simd.TileKeys, c.q[first*shape.KeyDim:], rows, shape.KeyDim, keys, scoring)
-	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
+	c.scores(s, first, rows, &t, scoring)
 	if !c.score.plain() {
 		for r := range rows {
 			c.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)
@@ -112,7 +110,32 @@ func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
 		simd.AccumulateVisible(c.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, summing)
 		return
 	}
-	c.job.kernels.accumulate(o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, summing)
+	c.accumulate(o, rows, s, alpha, values, len(t.vScale) > 0, summing)
+}
+
+// scores computes the scores of rows [first, first + rows) with the keys of t, in fixed
+// point where that is exact enough.
+func (c *stream) scores(s []float32, first, rows int, t *tile, ahead simd.Ahead) {
+	dim, kernels := c.job.launch.Shape.KeyDim, &c.job.kernels
+	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: t.k}
+	if integer := kernels.integerK; integer != nil &&
+		integer.Scores(s, simd.TileKeys, c.digits[first*simd.DigitsBytes(dim):], rows, dim, keys, t.kScale, c.most, ahead) {
+		return
+	}
+	kernels.scores(s, simd.TileKeys, c.q[first*dim:], rows, dim, keys, ahead)
+	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
+}
+
+// accumulate adds a tile's weighted values to o, in fixed point as far as that is exact
+// enough. own says that values have scales of their own.
+func (c *stream) accumulate(o []float32, rows int, p, alpha []float32, values simd.Tile, own bool, ahead simd.Ahead) {
+	dim, kernels, done := c.job.launch.Shape.ValueDim, &c.job.kernels, 0
+	if integer := kernels.integerV; integer != nil {
+		done = integer.Accumulate(o, rows, dim, p, simd.TileKeys, alpha, values, own, ahead)
+	}
+	if done < rows {
+		kernels.accumulate(o[done*dim:], rows-done, dim, p[done*simd.TileKeys:], simd.TileKeys, alpha[done:], values, ahead)
+	}
 }
 
 // ahead is what to fetch during a tile's first step. A stream that walks alone takes

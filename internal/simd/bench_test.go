@@ -78,7 +78,6 @@ func benchLoop(b *testing.B, e Elem, dim, group, threads int, k, v []byte) {
 
 // tileLoop is what a worker does for one item: contiguous rows, every key seen.
 func tileLoop(e Elem, dim, group int, k, v []byte) {
-	scores, accumulate := Scores(e), Accumulate(e)
 	size := e.RowBytes(dim)
 	keys := len(k) / size
 	q, o, s := make([]float32, group*dim), make([]float32, group*dim), make([]float32, group*TileKeys)
@@ -89,6 +88,7 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 	for r := range m {
 		m[r] = float32(math.Inf(-1))
 	}
+	scores, accumulate := tileSteps(e, q, group, dim)
 	var lists [2][TileKeys]int
 	list := func(side, from int) []int {
 		off := lists[side][:max(0, min(TileKeys, keys-from))]
@@ -100,10 +100,29 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 	off := list(0, 0)
 	for j := 0; j < keys; j += TileKeys {
 		next := list(1-j/TileKeys%2, j+TileKeys)
-		scores(s, TileKeys, q, group, dim, Tile{k, off}, Ahead{v, off, size})
+		scores(s, Tile{k, off}, Ahead{v, off, size})
 		Softmax(s, TileKeys, group, len(off), m, l, alpha)
-		accumulate(o, group, dim, s, TileKeys, alpha, Tile{v, off}, Ahead{k, next, size})
+		accumulate(o, s, alpha, Tile{v, off}, Ahead{k, next, size})
 		off = next
+	}
+}
+
+// tileSteps are the kernels that a worker takes for rows of q, with what they need of it.
+func tileSteps(e Elem, q []float32, rows, dim int) (scores func(s []float32, k Tile, ahead Ahead), accumulate func(o, p, alpha []float32, v Tile, ahead Ahead)) {
+	if f := IntegerKernels(e); f.Takes(dim) {
+		digits := make([]byte, rows*DigitsBytes(dim))
+		most := f.Digits(digits, q, rows, dim)
+		scores = func(s []float32, k Tile, ahead Ahead) {
+			f.Scores(s, TileKeys, digits, rows, dim, k, nil, most, ahead)
+		}
+		return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
+			f.Accumulate(o, rows, dim, p, TileKeys, alpha, v, false, ahead)
+		}
+	}
+	floats, sums := Scores(e), Accumulate(e)
+	scores = func(s []float32, k Tile, ahead Ahead) { floats(s, TileKeys, q, rows, dim, k, ahead) }
+	return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
+		sums(o, rows, dim, p, TileKeys, alpha, v, ahead)
 	}
 }
 
@@ -140,14 +159,14 @@ func BenchmarkTile(b *testing.B) {
 				t := adjacentRows(rng, e, TileKeys, dim)
 				q, o, s := randomFloats(rng, group*dim), make([]float32, group*dim), make([]float32, group*TileKeys)
 				m, l, alpha := make([]float32, group), make([]float32, group), make([]float32, group)
-				scores, accumulate := Scores(e), Accumulate(e)
+				scores, accumulate := tileSteps(e, q, group, dim)
 				for _, step := range []struct {
 					name string
 					run  func()
 				}{
-					{"scores", func() { scores(s, TileKeys, q, group, dim, t, Ahead{}) }},
+					{"scores", func() { scores(s, t, Ahead{}) }},
 					{"softmax", func() { Softmax(s, TileKeys, group, TileKeys, m, l, alpha) }},
-					{"accumulate", func() { accumulate(o, group, dim, s, TileKeys, alpha, t, Ahead{}) }},
+					{"accumulate", func() { accumulate(o, s, alpha, t, Ahead{}) }},
 				} {
 					b.Run(fmt.Sprintf("impl=%s/dtype=%v/group=%d/step=%s", level, e, group, step.name), func(b *testing.B) {
 						for b.Loop() {

@@ -7,15 +7,15 @@ import (
 )
 
 // architecture is the levels that amd64 has, best last.
-var architecture = []string{Generic, AVX2, AVX512}
+var architecture = []string{Generic, AVX2, AVX512, VNNI}
 
 const hasNEON = false
 
 var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
-	hasVBMI   = cpu.X86.HasAVX512VBMI            // only I4 wants it; without, it stays with AVX2
-	hasVNNI   = hasVBMI && cpu.X86.HasAVX512VNNI // only blocks want both; without, their x stays in float32
+	hasVBMI   = cpu.X86.HasAVX512VBMI // only I4 wants it; without, it stays with AVX2
+	hasVNNI   = hasAVX512 && hasVBMI && cpu.X86.HasAVX512VNNI
 )
 
 // minDim is the least row that the assembly takes: where it has no masked loads
@@ -86,7 +86,7 @@ type fixedKernel = func(y *float32, rows int, row, x *byte, blocks int)
 var fixedAVX512 = [NumBlocks]fixedKernel{Q4_0: fixedQ4_0AVX512, Q4_1: fixedQ4_1AVX512, Q8_0: fixedQ8_0AVX512}
 
 // fixes reports whether kernels for x in fixed point are in use.
-func fixes() bool { return useAVX512 && hasVNNI }
+func fixes() bool { return useVNNI }
 
 // fix turns x into fixed point, and reports whether it could: infinity and NaN have
 // none.

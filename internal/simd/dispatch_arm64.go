@@ -1,7 +1,7 @@
 package simd
 
 // Every arm64 CPU that Go runs on has NEON, and the kernels use no extension of it.
-const hasNEON, hasAVX2, hasAVX512 = true, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI = true, false, false, false
 
 // architecture is the levels that arm64 has, best last.
 var architecture = []string{Generic, NEON}
@@ -22,6 +22,8 @@ func accumulateFor(e Elem) AccumulateFunc {
 	}
 	return accumulatePlain(e)
 }
+
+func integerFor(Elem) *Integer { return nil }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
 	if rows == 0 || keys == 0 || !useNEON {

@@ -2,13 +2,14 @@
 
 package simd
 
-const hasNEON, hasAVX2, hasAVX512 = false, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI = false, false, false, false
 
 // architecture is the levels that any other architecture has.
 var architecture = []string{Generic}
 
 func scoresFor(e Elem) ScoresFunc         { return scoresPlain(e) }
 func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }
+func integerFor(Elem) *Integer            { return nil }
 
 func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
 

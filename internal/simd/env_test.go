@@ -14,7 +14,7 @@ func TestCheckEnv(t *testing.T) {
 			t.Errorf("%q: %v", level, err)
 		}
 	}
-	for _, level := range []string{"bogus", "AVX2", " ", "avx512 ", AVX2, AVX512, NEON} {
+	for _, level := range []string{"bogus", "AVX2", " ", "avx512 ", AVX2, AVX512, VNNI, NEON} {
 		if slices.Contains(architecture, level) {
 			continue
 		}

@@ -15,12 +15,13 @@ const (
 	Generic = "generic" // plain Go, on any CPU
 	AVX2    = "avx2"    // amd64 with AVX2, FMA, F16C and BMI2
 	AVX512  = "avx512"  // amd64 with AVX-512 F, BW, DQ and VL, and all of the above
+	VNNI    = "vnni"    // amd64 with AVX-512 VNNI and VBMI, and all of the above: for integers
 	NEON    = "neon"    // arm64
 )
 
-// Env is the environment variable that holds the level down: "generic", "avx2" or
-// "avx512", on arm64 "generic" or "neon", is the best that may be used, on a CPU
-// that has it. It is read once, at the start. Any other name is an error of
+// Env is the environment variable that holds the level down: "generic", "avx2",
+// "avx512" or "vnni", on arm64 "generic" or "neon", is the best that may be used, on
+// a CPU that has it. It is read once, at the start. Any other name is an error of
 // [CheckEnv].
 const Env = "FLASHDEC_SIMD"
 
@@ -36,6 +37,9 @@ func Levels() []string {
 	if hasAVX512 {
 		levels = append(levels, AVX512)
 	}
+	if hasVNNI {
+		levels = append(levels, VNNI)
+	}
 	return levels
 }
 
@@ -45,6 +49,8 @@ func Level() string {
 	switch {
 	case useNEON:
 		return NEON
+	case useVNNI:
+		return VNNI
 	case useAVX512:
 		return AVX512
 	case useAVX2:
@@ -60,24 +66,26 @@ func SetLevel(level string) (restore func(), err error) {
 	if !slices.Contains(Levels(), level) {
 		return nil, fmt.Errorf("simd: level %q, want one of %q", level, Levels())
 	}
-	oldNEON, oldAVX2, oldAVX512 := useNEON, useAVX2, useAVX512
-	useNEON, useAVX2, useAVX512 = atMost(level)
-	return func() { useNEON, useAVX2, useAVX512 = oldNEON, oldAVX2, oldAVX512 }, nil
+	oldNEON, oldAVX2, oldAVX512, oldVNNI := useNEON, useAVX2, useAVX512, useVNNI
+	useNEON, useAVX2, useAVX512, useVNNI = atMost(level)
+	return func() { useNEON, useAVX2, useAVX512, useVNNI = oldNEON, oldAVX2, oldAVX512, oldVNNI }, nil
 }
 
 // atMost says which instruction sets a level lets in: all, where it is not a level.
-func atMost(level string) (neon, avx2, avx512 bool) {
+func atMost(level string) (neon, avx2, avx512, vnni bool) {
 	switch level {
 	case Generic:
-		return false, false, false
+		return false, false, false, false
 	case NEON:
-		return true, false, false
+		return true, false, false, false
 	case AVX2:
-		return false, true, false
+		return false, true, false, false
 	case AVX512:
-		return false, true, true
+		return false, true, true, false
+	case VNNI:
+		return false, true, true, true
 	}
-	return true, true, true
+	return true, true, true, true
 }
 
 // CheckEnv is the error of an [Env] that names no level of the architecture.
@@ -90,11 +98,10 @@ func checkEnv(level string) error {
 	return nil
 }
 
-// env is what [Env] said at the start; envNEON, envAVX2 and envAVX512 are what it
-// lets in.
+// env is what [Env] said at the start; envNEON and the others are what it lets in.
 var (
-	env                         = os.Getenv(Env)
-	envNEON, envAVX2, envAVX512 = atMost(env)
+	env                                  = os.Getenv(Env)
+	envNEON, envAVX2, envAVX512, envVNNI = atMost(env)
 )
 
 // The instruction sets in use.
@@ -102,4 +109,5 @@ var (
 	useNEON   = hasNEON && envNEON
 	useAVX2   = hasAVX2 && envAVX2
 	useAVX512 = hasAVX512 && envAVX512
+	useVNNI   = hasVNNI && envVNNI
 )

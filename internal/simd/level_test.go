@@ -38,6 +38,8 @@ func requireLevel(t *testing.T, level string) {
 		t.Skip("this CPU has no AVX2")
 	case level == AVX512 && !cpu.X86.HasAVX512BW:
 		t.Skip("this CPU has no AVX-512 (F, BW, DQ, VL)")
+	case level == VNNI && !(cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VBMI):
+		t.Skip("this CPU has no AVX-512 VNNI and VBMI")
 	}
 	t.Fatalf("this CPU should have level %s, but has only %q", level, Levels())
 }
@@ -48,7 +50,7 @@ func TestArchitecture(t *testing.T) {
 	want := []string{Generic}
 	switch runtime.GOARCH {
 	case "amd64":
-		want = []string{Generic, AVX2, AVX512}
+		want = []string{Generic, AVX2, AVX512, VNNI}
 	case "arm64":
 		want = []string{Generic, NEON}
 	}

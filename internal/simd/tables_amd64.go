@@ -41,3 +41,13 @@ var accumulateAVX2 = [NumElems]blocks[accumulateKernel]{
 	I8:   {1: accumulateI8x1AVX2, 2: accumulateI8x2AVX2, 4: accumulateI8x4AVX2},
 	I4:   {1: accumulateI4x1AVX2, 2: accumulateI4x2AVX2, 4: accumulateI4x4AVX2},
 }
+
+var integerScoresVNNI = [NumElems]blocks[integerScoresKernel]{
+	I8: {1: integerScoresI8x1VNNI, 2: integerScoresI8x2VNNI, 3: integerScoresI8x3VNNI, 4: integerScoresI8x4VNNI},
+	I4: {1: integerScoresI4x1VNNI, 2: integerScoresI4x2VNNI, 3: integerScoresI4x3VNNI, 4: integerScoresI4x4VNNI},
+}
+
+var integerAccumulateVNNI = [NumElems]blocks[integerAccumulateKernel]{
+	I8: {1: integerAccumulateI8x1VNNI, 2: integerAccumulateI8x2VNNI, 3: integerAccumulateI8x3VNNI, 4: integerAccumulateI8x4VNNI},
+	I4: {1: integerAccumulateI4x1VNNI, 2: integerAccumulateI4x2VNNI, 3: integerAccumulateI4x3VNNI, 4: integerAccumulateI4x4VNNI},
+}

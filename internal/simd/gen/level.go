@@ -7,6 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/build"
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	"github.com/mmcloughlin/avo/x86"
 )
 
 // level is an instruction set: how many float32 a vector holds, and how a group's
@@ -41,6 +42,7 @@ var (
 		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {8, 1}},
 		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
 	}
+	vnni = level{name: "vnni", suffix: "VNNI", lanes: 16, blocks: []int{1, 2, 3, 4}}
 )
 
 // gen is the context of one file at one level.
@@ -91,6 +93,17 @@ func (g *gen) zero() reg.VecVirtual {
 	g.VMOVD(n, x)
 	g.VPBROADCASTD(x, z)
 	return z
+}
+
+// loadPart loads the lower part of v, which clears the rest of it: avo, which would
+// take the rest for an older value, is told so.
+func (g *gen) loadPart(m op.Mem, part reg.Register, v reg.VecVirtual) {
+	load, err := x86.VMOVDQU32(m, part)
+	if err != nil {
+		panic(err)
+	}
+	load.Outputs = []op.Op{v}
+	g.Instruction(load)
 }
 
 // broadcast fills a vector with the 32 bits of a constant.

@@ -28,20 +28,34 @@ func main() {
 }
 
 func run(dir string) error {
+	stages := map[string]func(*gen){
+		"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "average": averageFile, "blocks": blocksFile,
+	}
 	levels := []*level{&avx512, &avx2}
 	for _, l := range levels {
-		for stage, emit := range map[string]func(*gen){
-			"scores": scoresFile, "accumulate": accumulateFile, "softmax": softmaxFile, "nan": nanFile, "read": readFile, "scale": scaleFile, "divide": divideFile, "average": averageFile, "blocks": blocksFile,
-		} {
-			if err := write(dir, stage, l, emit); err != nil {
-				return err
-			}
+		if err := writeAll(dir, l, stages); err != nil {
+			return err
 		}
 	}
 	if err := write(dir, "fixed", &avx512, fixedFile); err != nil {
 		return err
 	}
+	if err := writeAll(dir, &vnni, map[string]func(*gen){
+		"integer_digits": integerDigitsFile, "integer_scores": integerScoresFile, "integer_accumulate": integerAccumulateFile,
+	}); err != nil {
+		return err
+	}
 	return writeTables(dir, levels)
+}
+
+// writeAll generates the stages of a level.
+func writeAll(dir string, l *level, stages map[string]func(*gen)) error {
+	for stage, emit := range stages {
+		if err := write(dir, stage, l, emit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write generates stage_level_amd64.s and the Go declarations beside it.

@@ -16,6 +16,7 @@ const (
 	equal     = 0
 	unordered = 3
 	notEqual  = 4 // or unordered
+	greater   = 30
 )
 
 func softmaxFile(g *gen) {

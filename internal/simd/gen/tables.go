@@ -16,6 +16,9 @@ func writeTables(dir string, levels []*level) error {
 		table(&b, l, "scores", "scoresKernel")
 		table(&b, l, "accumulate", "accumulateKernel")
 	}
+	for _, stage := range []string{"Scores", "Accumulate"} {
+		integerTable(&b, &vnni, stage)
+	}
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return err
@@ -30,6 +33,19 @@ func table(b *bytes.Buffer, l *level, stage, kernel string) {
 		fmt.Fprintf(b, "%s: {", e.name)
 		for _, r := range l.blocks {
 			fmt.Fprintf(b, "%d: %s%sx%d%s, ", r, stage, e.name, r, l.suffix)
+		}
+		b.WriteString("},\n")
+	}
+	b.WriteString("}\n")
+}
+
+// integerTable is a level's kernels of integers.
+func integerTable(b *bytes.Buffer, l *level, stage string) {
+	fmt.Fprintf(b, "\nvar integer%s%s = [NumElems]blocks[integer%sKernel]{\n", stage, l.suffix, stage)
+	for _, e := range integers {
+		fmt.Fprintf(b, "%s: {", e.name)
+		for _, r := range l.blocks {
+			fmt.Fprintf(b, "%d: integer%s%sx%d%s, ", r, stage, e.name, r, l.suffix)
 		}
 		b.WriteString("},\n")
 	}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func integerScoresFile(g *gen) {
+	for _, e := range integers {
+		for _, r := range g.blocks {
+			integerScores{gen: g, e: e, rows: r}.emit()
+		}
+	}
+}
+
+// integerScores is the kernel
+//
+//	s[r,j] = scales[j]·Σ_d q[r,d]·k_j[d]
+//
+// for queries in fixed point: the sums are exact. Sixteen keys make a block. They
+// are transposed, 32 bytes of each at a time, so that a vector holds the same four
+// bytes of all of them: VPDPBUSD multiplies it with four digits of a query, and
+// sums stay apart by key, with nothing to add up across lanes in the end.
+type integerScores struct {
+	*gen
+	e    integer
+	rows int
+}
+
+func (g integerScores) emit() {
+	name := fmt.Sprintf("integerScores%sx%d%s", g.e.name, g.rows, g.suffix)
+	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (beyond bool)",
+		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, and reports a scale above most.", g.rows))
+	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
+	list := g.pointers("k")
+	ahead := g.gen.ahead(g.steps())
+	flip := g.broadcast(0x80808080)
+	var low reg.VecVirtual
+	if g.e.bits == 4 {
+		flip, low = g.broadcast(0x88888888), g.broadcast(0x0f0f0f0f)
+	}
+	beyond := g.K()
+	g.KXORW(beyond, beyond, beyond)
+	key := g.GP64() // the place in the list of the block's first key
+	g.LEAQ(list, key)
+	x, s, left := g.paramMem("scales"), g.param("s"), g.param("keys")
+
+	g.Label("block")
+	q := g.queryRows()
+	acc := make([][][]reg.VecVirtual, g.rows)
+	zero := g.zero()
+	for r := range acc {
+		acc[r] = make([][]reg.VecVirtual, g.sets())
+		for i := range acc[r] {
+			acc[r][i] = g.vecs(queryDigits)
+			for t, a := range acc[r][i] {
+				if i == 0 {
+					g.VPBROADCASTD(disp(q.at(r), 4*t), a)
+				} else {
+					g.VMOVDQA64(zero, a)
+				}
+			}
+		}
+	}
+	g.advance(q, digitsHead)
+	at, dim := g.GP64(), g.param("dim")
+	g.XORQ(at, at)
+	g.Label("step")
+	ahead.step()
+	g.step(key, at, q, acc, flip, low)
+	g.advance(q, 4*g.e.channels())
+	g.ADDQ(imm(32), at)
+	g.SUBQ(imm(g.e.channels()), dim)
+	g.JG(op.LabelRef("step"))
+	g.store(acc, s, left, x, beyond)
+	g.ADDQ(imm(64), s)
+	g.ADDQ(imm(64), x)
+	g.ADDQ(imm(16*8), key)
+	g.SUBQ(imm(16), left)
+	g.JG(op.LabelRef("block"))
+
+	ahead.rest()
+	found := g.GP8()
+	g.KORTESTW(beyond, beyond)
+	g.SETNE(found)
+	g.VZEROUPPER()
+	g.Store(found, g.ReturnIndex(0))
+	g.RET()
+}
+
+// sets is how many sums there are of each digit, which words take in turn: enough
+// to hide the latency of VPDPBUSD.
+func (g integerScores) sets() int { return max(1, 2/g.rows) }
+
+// steps is the number of blocks times the steps of each.
+func (g integerScores) steps() reg.GPVirtual {
+	n, each := g.param("keys"), g.param("dim")
+	g.ADDQ(imm(15), n)
+	g.SHRQ(op.U8(4), n)
+	g.SHRQ(op.U8(log2(g.e.channels())), each)
+	g.IMULQ(each, n)
+	return n
+}
+
+// queryRows addresses the rows of queries.
+func (g integerScores) queryRows() rows {
+	floats := g.param("dim")
+	g.ADDQ(imm(digitsHead/4), floats)
+	return g.gen.rows(g.rows, g.param("q"), floats)
+}
+
+// pointers is the addresses of a tile's rows, the last one repeated up to tileKeys.
+func (g *gen) pointers(data string) op.Mem {
+	list := g.AllocLocal(8 * tileKeys)
+	off, keys, ones := g.param("off"), g.param("keys"), g.GP64()
+	base, last := g.vec(), g.vec()
+	g.VPBROADCASTQ(g.param(data), base)
+	g.VPBROADCASTQ(op.Mem{Base: off, Index: keys, Scale: 8, Disp: -8}, last)
+	g.MOVQ(op.I32(-1), ones)
+	g.BZHIQ(keys, ones, ones)
+	for i := range tileKeys / 8 {
+		mask, p := g.K(), g.vec()
+		g.KMOVB(ones.As32(), mask)
+		g.SHRQ(op.U8(8), ones)
+		g.VMOVDQA64(last, p)
+		g.VMOVDQU64(op.Mem{Base: off, Disp: 64 * i}, mask, p)
+		g.VPADDQ(base, p, p)
+		g.VMOVDQU64(p, list.Offset(64*i))
+	}
+	return list
+}
+
+// step takes 32 bytes of each key of a block.
+func (g integerScores) step(key, at reg.GPVirtual, q rows, acc [][][]reg.VecVirtual, flip, low reg.VecVirtual) {
+	left, right := g.transposed(key, at, 0), g.transposed(key, at, 8)
+	for i := range 4 {
+		for half, lanes := range []uint8{0x88, 0xdd} {
+			word, v := 4*half+i, g.vec()
+			g.VSHUFI32X4(op.U8(lanes), right[i], left[i], v)
+			if g.e.bits == 8 {
+				g.VPXORD(flip, v, v)
+				g.multiply(v, digitsQuad*word, q, acc)
+				continue
+			}
+			lower, upper := g.vec(), g.vec()
+			g.VPSRLW(op.U8(4), v, upper)
+			g.VMOVDQA64(v, lower)
+			g.VPTERNLOGD(op.U8(xorAnd), low, flip, lower)
+			g.multiply(lower, 2*digitsQuad*word, q, acc)
+			g.VPTERNLOGD(op.U8(xorAnd), low, flip, upper)
+			g.multiply(upper, 2*digitsQuad*word+digitsQuad, q, acc)
+		}
+	}
+}
+
+// xorAnd is the truth table of (a xor b) and c, andXor that of (a xor c) and b: bit
+// 4a+2b+c is the value.
+const (
+	xorAnd = 1<<3 | 1<<5
+	andXor = 1<<3 | 1<<6
+)
+
+// multiply adds the products of a vector of keys with all rows' digits at a place.
+func (g integerScores) multiply(v reg.VecVirtual, place int, q rows, acc [][][]reg.VecVirtual) {
+	for r := range acc {
+		for t, a := range acc[r][place/digitsQuad%len(acc[r])] {
+			g.VPDPBUSD_BCST(disp(q.at(r), place+4*t), v, a)
+		}
+	}
+}
+
+// transposed takes 32 bytes of eight keys. The first 128 bits of vector i are word i
+// of the first four keys, the next word 4+i; then come the other four keys'.
+func (g integerScores) transposed(key, at reg.GPVirtual, first int) [4]reg.VecVirtual {
+	row := func(i int) op.Mem {
+		p := g.GP64()
+		g.MOVQ(op.Mem{Base: key, Disp: 8 * (first + i)}, p)
+		return op.Mem{Base: p, Index: at, Scale: 1}
+	}
+	var z [4]reg.VecVirtual
+	for i := range z {
+		z[i] = g.vec()
+		g.loadPart(row(i), z[i].AsY(), z[i])
+		g.VINSERTI64X4(op.U8(1), row(4+i), z[i], z[i])
+	}
+	lo01, hi01, lo23, hi23 := g.vec(), g.vec(), g.vec(), g.vec()
+	g.VPUNPCKLDQ(z[1], z[0], lo01)
+	g.VPUNPCKHDQ(z[1], z[0], hi01)
+	g.VPUNPCKLDQ(z[3], z[2], lo23)
+	g.VPUNPCKHDQ(z[3], z[2], hi23)
+	g.VPUNPCKLQDQ(lo23, lo01, z[0])
+	g.VPUNPCKHQDQ(lo23, lo01, z[1])
+	g.VPUNPCKLQDQ(hi23, hi01, z[2])
+	g.VPUNPCKHQDQ(hi23, hi01, z[3])
+	return z
+}
+
+// store takes a block's sums to scores: left keys, or 16.
+func (g integerScores) store(acc [][][]reg.VecVirtual, s, left reg.GPVirtual, x op.Mem, beyond reg.OpmaskVirtual) {
+	mask, over, ones := g.K(), g.K(), g.GP32()
+	g.MOVL(op.U32(0xffff), ones)
+	g.BZHIL(left.As32(), ones, ones)
+	g.KMOVW(ones, mask)
+	scales, at, size := g.vec(), g.GP64(), g.vec()
+	g.MOVQ(x, at)
+	g.VMOVUPS_Z(op.Mem{Base: at}, mask, scales)
+	g.VPANDD(g.broadcast(0x7fffffff), scales, size)
+	most := g.vec()
+	g.VBROADCASTSS(g.paramMem("most"), most)
+	g.VCMPPS(op.U8(greater), most, size, over)
+	g.KORW(over, beyond, beyond)
+
+	q, by := g.queryRows(), g.param("stride")
+	g.SHLQ(op.U8(2), by)
+	row := g.GP64()
+	g.MOVQ(s, row)
+	shift := g.broadcast(float32bits(1 << 16))
+	for r, sets := range acc {
+		a := sets[0]
+		for _, more := range sets[1:] {
+			for t := range a {
+				g.VPADDD(more[t], a[t], a[t])
+			}
+		}
+		for _, t := range []int{0, 2} {
+			g.VPSLLD(op.U8(8), a[t+1], a[t+1])
+			g.VPADDD(a[t+1], a[t], a[t])
+			g.VCVTDQ2PS(a[t], a[t])
+		}
+		g.VFMADD231PS(a[2], shift, a[0])
+		down := g.vec()
+		g.VBROADCASTSS(disp(q.at(r), digitsDown), down)
+		g.VSCALEFPS(down, a[0], a[0])
+		g.VMULPS(scales, a[0], a[0])
+		g.VMOVUPS(a[0], mask, op.Mem{Base: row})
+		if r < len(acc)-1 {
+			g.ADDQ(by, row)
+		}
+	}
+}

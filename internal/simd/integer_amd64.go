@@ -1,0 +1,66 @@
+package simd
+
+import "unsafe"
+
+// integerDigitsKernel, integerScoresKernel and integerAccumulateKernel are assembly, the latter two
+// for a fixed number of rows.
+type (
+	integerDigitsKernel     = func(dst *byte, q *float32, rows, dim int) (loss float32)
+	integerScoresKernel     = func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (beyond bool)
+	integerAccumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys, own int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (done bool)
+)
+
+// sizesVNNI: four rows have 16 sums of four digits.
+var sizesVNNI = sizes{1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
+
+var integerDigitsVNNI = [NumElems]integerDigitsKernel{I8: integerDigitsI8VNNI, I4: integerDigitsI4VNNI}
+
+func integerFor(e Elem) *Integer {
+	if !useVNNI || integerDigitsVNNI[e] == nil {
+		return nil
+	}
+	return integerBy(integerDigitsVNNI[e], &integerScoresVNNI[e], &integerAccumulateVNNI[e], &sizesVNNI)
+}
+
+// integerBy composes any number of rows from blocks.
+func integerBy(toDigits integerDigitsKernel, scores *blocks[integerScoresKernel], accumulate *blocks[integerAccumulateKernel], sizes *sizes) *Integer {
+	return &Integer{
+		toDigits: func(dst []byte, q []float32, rows, dim int) (loss float32) {
+			_, _ = dst[rows*DigitsBytes(dim)-1], q[rows*dim-1]
+			return toDigits(&dst[0], &q[0], rows, dim)
+		},
+		scores: func(s []float32, stride int, q []byte, rows, dim int, k Tile, scales []float32, most float32, ahead Ahead) bool {
+			keys, pitch := len(k.Off), DigitsBytes(dim)
+			_, _, _ = s[(rows-1)*stride+keys-1], q[rows*pitch-1], scales[keys-1]
+			data, off := unsafe.SliceData(k.Data), &k.Off[0]
+			aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
+			for r := 0; r < rows; {
+				n := sizes[min(rows-r, maxBlock)]
+				if scores[n](&s[r*stride], stride, &q[r*pitch], dim, data, off, keys, &scales[0], most, aheadData, aheadOff, aheadKeys, aheadLines) {
+					return false
+				}
+				r += n
+				aheadKeys = 0
+			}
+			return true
+		},
+		accumulate: func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, own bool, ahead Ahead) (done int) {
+			keys, owned := len(v.Off), 0
+			if own {
+				owned = 1
+			}
+			_, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1]
+			data, off := unsafe.SliceData(v.Data), &v.Off[0]
+			aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
+			for r := 0; r < rows; {
+				n := sizes[min(rows-r, maxBlock)]
+				if !accumulate[n](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, owned, aheadData, aheadOff, aheadKeys, aheadLines) {
+					return r
+				}
+				r += n
+				aheadKeys = 0
+			}
+			return rows
+		},
+	}
+}
