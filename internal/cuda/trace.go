@@ -38,6 +38,14 @@ type blockStamps [numMarks]stamp
 
 func (b *blockStamps) passed(mark int) bool { return b[mark].time != 0 }
 
+// last is when the block passed its last mark.
+func (b *blockStamps) last() (time uint64) {
+	for i := range b {
+		time = max(time, b[i].time)
+	}
+	return time
+}
+
 // tracedBlock is what a block of a traced step computes: a tile of query rows of an
 // item, −1 for a unit without keys.
 type tracedBlock struct{ item, tile int32 }
@@ -102,8 +110,8 @@ func record(t *backend.Trace, p *plan.Plan, blocks []tracedBlock, stamps []block
 	r := recorder{trace: t, plan: p, start: stamps[0][markStarted].time}
 	for i := range stamps {
 		b := &stamps[i]
-		if !b.passed(markStarted) || !b.passed(markDone) || int(b[markStarted].multiprocessor) >= multiprocessors {
-			return fmt.Errorf("cuda: block %d of %d of a traced launch left marks %v, want a start and an end on one of %d multiprocessors", i, len(stamps), *b, multiprocessors)
+		if !b.passed(markStarted) || !b.passed(markStored) && !b.passed(markDone) || int(b[markStarted].multiprocessor) >= multiprocessors {
+			return fmt.Errorf("cuda: block %d of %d of a traced launch left marks %v, want a start, and a partial state or a result, on one of %d multiprocessors", i, len(stamps), *b, multiprocessors)
 		}
 		r.start = min(r.start, b[markStarted].time)
 	}
@@ -125,7 +133,7 @@ type recorder struct {
 // block records what a block did. An item lasts until its block has stored its partial
 // state, or the result; a merge from the arrival of the last block that it waits for.
 func (r *recorder) block(b *blockStamps, what tracedBlock, lane int) {
-	r.trace.End = max(r.trace.End, int64(b[markDone].time-r.start))
+	r.trace.End = max(r.trace.End, int64(b.last()-r.start))
 	if what.item < 0 {
 		return
 	}
@@ -176,7 +184,7 @@ func slotsOf(stamps []blockStamps) (slots int, slot []int) {
 			seat = len(seats)
 			seats = append(seats, 0)
 		}
-		seats[seat] = stamps[i][markDone].time
+		seats[seat] = stamps[i].last()
 		until[at.multiprocessor] = seats
 		slot[i] = seat
 		slots = max(slots, len(seats))

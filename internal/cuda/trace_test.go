@@ -50,7 +50,9 @@ func runBlocks(p *plan.Plan, works []work, band, multiprocessors int) []blockSta
 				mark(markGathered, 5)
 			}
 		}
-		mark(markDone, 3)
+		if !stamps[i].passed(markStored) || stamps[i].passed(markArrived) {
+			mark(markDone, 3)
+		}
 		free[seat] = now
 	}
 	return stamps
@@ -137,7 +139,7 @@ func TestTraceRefusesMissingMarks(t *testing.T) {
 	whole := blockStamps{markStarted: {time: 5, multiprocessor: 1}, markDone: {time: 9, multiprocessor: 1}}
 	for name, spoil := range map[string]func(*blockStamps){
 		"no start":                 func(b *blockStamps) { b[markStarted].time = 0 },
-		"no end":                   func(b *blockStamps) { b[markDone].time = 0 },
+		"no result":                func(b *blockStamps) { b[markDone].time = 0 },
 		"a multiprocessor too far": func(b *blockStamps) { b[markStarted].multiprocessor = 2 },
 	} {
 		b := whole
