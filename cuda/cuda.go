@@ -36,7 +36,8 @@ type Options struct {
 // GPU is an open GPU. It is a [backend.Backend]. It works in the device's primary
 // context, which the CUDA runtime and libraries on top of it use too.
 type GPU struct {
-	b *icuda.Backend
+	b      *icuda.Backend
+	device int
 }
 
 var _ backend.Backend = (*GPU)(nil)
@@ -47,7 +48,7 @@ func Open(o Options) (*GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &GPU{b}, nil
+	return &GPU{b, o.Device}, nil
 }
 
 // Info implements [backend.Backend].
@@ -60,6 +61,13 @@ func (g *GPU) Decode(ctx context.Context, l *backend.Launch) error { return g.b.
 // Close implements [backend.Backend]. It closes caches and steps that are still open:
 // their memory goes back, and views of them fail [kv.View.Validate].
 func (g *GPU) Close() error { return g.b.Close() }
+
+// Device is the driver's ordinal of the GPU.
+func (g *GPU) Device() int { return g.device }
+
+// Stream is the GPU's own stream: work of the caller's that is put there takes its
+// turn among what caches do.
+func (g *GPU) Stream() Stream { return Stream(g.b.Stream().Handle()) }
 
 // Pointer is an address in the GPU's memory.
 type Pointer uint64

@@ -32,6 +32,9 @@ type Layer struct {
 	Q    Pointer // [queries, NumHeads, KeyDim] float32
 	Out  Pointer // [queries, NumHeads, ValueDim] float32
 	LSE  Pointer // [queries, NumHeads] float32, natural; 0 if not wanted
+	// Sinks are the layer's own, [NumHeads] float32, where layers that share a step
+	// have others than its Options say; 0: as these say.
+	Sinks Pointer
 }
 
 // Step is a decode step whose plan, page tables and scratch lie on the GPU. One
@@ -103,6 +106,7 @@ func (s *Step) launch(layer Layer, stream *nv.Stream) error {
 	}
 	return s.step.Launch(stream, icuda.Buffers{
 		K: k, V: v, Q: nv.Pointer(layer.Q), Out: nv.Pointer(layer.Out), LSE: nv.Pointer(layer.LSE),
+		Sinks: nv.Pointer(layer.Sinks),
 	})
 }
 

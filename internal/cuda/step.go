@@ -21,6 +21,8 @@ type Buffers struct {
 	LSE  nv.Pointer // [queries, NumHeads] natural; 0 if not wanted
 	// StateM and StateL, when set, receive states (and Out their O) instead.
 	StateM, StateL nv.Pointer // [queries, NumHeads]
+	// Sinks, when set, are the layer's own, in place of the step's.
+	Sinks nv.Pointer // [NumHeads] float32
 }
 
 // StepConfig is what a step is made from. Planes are needed for their types and
@@ -280,6 +282,9 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 	p.keyChunks, p.valueChunks = bufs.K.chunks(p.keyDim), bufs.V.chunks(p.valueDim)
 	p.lost = s.lost
 	p.q, p.out, p.lse, p.stateM, p.stateL = bufs.Q, bufs.Out, bufs.LSE, bufs.StateM, bufs.StateL
+	if bufs.Sinks != 0 {
+		p.sinks = bufs.Sinks
+	}
 	geometry := nv.Launch{
 		Grid:        s.grid,
 		Block:       nv.Dim3{X: uint32(s.kernel.warps * 32), Y: 1, Z: 1},
