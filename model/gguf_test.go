@@ -12,6 +12,7 @@ import (
 
 	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/modeltest"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -85,11 +86,11 @@ var ggufNames = strings.NewReplacer(
 
 // toGGUF writes what converters to GGUF make of a golden model: heads of llama in pairs of adjacent elements,
 // norms of gemma with the 1 added, experts' gate and up apart and stored by outputs.
-func toGGUF(t testing.TB, g *golden, arch string) *ggufWriter {
+func toGGUF(t testing.TB, g *modeltest.Golden, arch string) *ggufWriter {
 	t.Helper()
-	m := openModel(t, g.dir)
+	m := openModel(t, g.Dir)
 	c := m.Config()
-	f, err := tensorfile.Open(filepath.Join(g.dir, "model.safetensors"))
+	f, err := tensorfile.Open(filepath.Join(g.Dir, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func everySecond(x []float32, cols int) (even, odd []float32) {
 	return even, odd
 }
 
-// ggufCases are what the formats differ in, by golden model: what GGUF cannot say is edited out of the folder
+// ggufCases are what the formats differ in, by modeltest.Golden model: what GGUF cannot say is edited out of the folder
 // that is compared with.
 var ggufCases = map[string]struct {
 	arch  string
@@ -206,18 +207,18 @@ var ggufCases = map[string]struct {
 // TestGGUFEqualsFolder: a model's logits are the same from a GGUF file.
 func TestGGUFEqualsFolder(t *testing.T) {
 	for _, g := range goldens(t) {
-		c, known := ggufCases[g.name()]
+		c, known := ggufCases[g.Name()]
 		if !known {
 			continue // of another folder
 		}
-		t.Run(g.name(), func(t *testing.T) {
+		t.Run(g.Name(), func(t *testing.T) {
 			w := toGGUF(t, &g, c.arch)
 			for key, v := range c.pairs {
 				w.set(c.arch+"."+key, v)
 			}
 			path := filepath.Join(t.TempDir(), "model.gguf")
 			write(t, path, w.bytes())
-			compareModels(t, path, folder(t, g.dir, c.edits), g.ids)
+			compareModels(t, path, folder(t, g.Dir, c.edits), g.IDs)
 		})
 	}
 }
@@ -226,14 +227,14 @@ func compareModels(t *testing.T, path, dir string, ids []int) {
 	t.Helper()
 	logits := func(path string) []float32 {
 		r := newRunner(t, openModel(t, path), model.Options{})
-		return feed(t, r.NewSequence(), r, ids, len(ids))
+		return modeltest.Feed(t, r.NewSequence(), r, ids, len(ids))
 	}
 	got, want := logits(path), logits(dir)
 	wide := make([]float64, len(want))
 	for i, x := range want {
 		wide[i] = float64(x)
 	}
-	if d := distance(got, wide); !(d <= 2e-5) {
+	if d := modeltest.Distance(got, wide); !(d <= 2e-5) {
 		t.Errorf("logits are %v of their spread from the folder's", d)
 	}
 }
@@ -241,7 +242,7 @@ func compareModels(t *testing.T, path, dir string, ids []int) {
 // TestRopeFactorsDivide: a GGUF file's own factors give llama-3 scaling.
 func TestRopeFactorsDivide(t *testing.T) {
 	for _, g := range goldens(t) {
-		if g.name() != "llama3_rope" {
+		if g.Name() != "llama3_rope" {
 			continue
 		}
 		w := toGGUF(t, &g, "llama")
@@ -255,7 +256,7 @@ func TestRopeFactorsDivide(t *testing.T) {
 		w.tensors["rope_freqs.weight"] = ggufTensor{[]int{8}, factors}
 		path := filepath.Join(t.TempDir(), "model.gguf")
 		write(t, path, w.bytes())
-		compareModels(t, path, g.dir, g.ids)
+		compareModels(t, path, g.Dir, g.IDs)
 	}
 }
 
@@ -312,7 +313,7 @@ func TestSmallQuantisedModelRuns(t *testing.T) {
 	r := newRunner(t, openModel(t, "testdata/small.gguf"), model.Options{MaxSequences: 2})
 	one, all := r.NewSequence(), r.NewSequence()
 	ids := []int{1, 5, 3, 7, 2}
-	a, b := feed(t, one, r, ids, 1), feed(t, all, r, ids, len(ids)) // read where they lie, and widened
+	a, b := modeltest.Feed(t, one, r, ids, 1), modeltest.Feed(t, all, r, ids, len(ids)) // read where they lie, and widened
 	for i := range a {
 		if d := a[i] - b[i]; !(d < 1e-4 && d > -1e-4) {
 			t.Fatalf("logit %d is %v fed one by one, %v at once", i, a[i], b[i])

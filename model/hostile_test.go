@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/modeltest"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -246,7 +247,7 @@ func TestShardsAreOneModel(t *testing.T) {
 	ids := []int{1, 2, 3}
 	logits := func(dir string) []float32 {
 		r := newRunner(t, openModel(t, dir), model.Options{})
-		return feed(t, r.NewSequence(), r, ids, len(ids))
+		return modeltest.Feed(t, r.NewSequence(), r, ids, len(ids))
 	}
 	whole, sharded := logits(smallest), logits(dir)
 	for i := range whole {

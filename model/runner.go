@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Device computes models elsewhere than on the CPU.
-type Device = network.Device
+type Device interface{ network.Device }
 
 const (
 	defaultBatchTokens = 256

@@ -9,6 +9,7 @@ import (
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/modeltest"
 )
 
 // TestSlidingLayersKeepTheirWindow: the cache of a model whose layers all slide does not grow with the text,
@@ -29,7 +30,7 @@ func TestSlidingLayersKeepTheirWindow(t *testing.T) {
 		for i := range ids {
 			ids[i] = (n*7 + i*31) % m.Config().VocabSize
 		}
-		got, want := feed(t, seq, r, ids, batch), feed(t, other, whole, ids, batch)
+		got, want := modeltest.Feed(t, seq, r, ids, batch), modeltest.Feed(t, other, whole, ids, batch)
 		for i := range got {
 			if d := got[i] - want[i]; d > 1e-4 || d < -1e-4 {
 				t.Fatalf("after %d tokens logit %d is %v, want %v", n, i, got[i], want[i])
@@ -47,10 +48,10 @@ func TestSlidingLayersKeepTheirWindow(t *testing.T) {
 // TestSequencesTogetherEqualAlone: what a batch computes for a sequence is what it computes for it alone.
 func TestSequencesTogetherEqualAlone(t *testing.T) {
 	for _, g := range goldens(t) {
-		t.Run(g.name(), func(t *testing.T) {
-			r := newRunner(t, openModel(t, g.dir), model.Options{MaxSequences: 3, Invariant: true})
+		t.Run(g.Name(), func(t *testing.T) {
+			r := newRunner(t, openModel(t, g.Dir), model.Options{MaxSequences: 3, Invariant: true})
 			vocab := r.Config().VocabSize
-			texts := [][]int{g.ids[:9], g.ids[3:], {5}}
+			texts := [][]int{g.IDs[:9], g.IDs[3:], {5}}
 			var parts []model.Part
 			for _, ids := range texts {
 				parts = append(parts, model.Part{Seq: r.NewSequence(), IDs: ids, Logits: make([]float32, len(ids)*vocab)})
@@ -61,7 +62,7 @@ func TestSequencesTogetherEqualAlone(t *testing.T) {
 			}
 			for i, ids := range texts {
 				alone := r.NewSequence()
-				want := feed(t, alone, r, ids, len(ids))
+				want := modeltest.Feed(t, alone, r, ids, len(ids))
 				if !slices.Equal(parts[i].Logits, want) {
 					t.Errorf("sequence %d of the batch has other logits than alone", i)
 				}
@@ -87,7 +88,7 @@ func TestFailedForwardLeavesSequences(t *testing.T) {
 	for _, dir := range []string{"testdata/golden/gemma2", "testdata/golden/llama3_rope"} {
 		r := newRunner(t, openModel(t, dir), model.Options{PageSize: 4, MaxContext: 40})
 		seq, fresh := r.NewSequence(), r.NewSequence()
-		feed(t, seq, r, []int{1, 2, 3, 4, 5, 6}, 6)
+		modeltest.Feed(t, seq, r, []int{1, 2, 3, 4, 5, 6}, 6)
 		bytes := r.KVBytes()
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -95,7 +96,7 @@ func TestFailedForwardLeavesSequences(t *testing.T) {
 			t.Fatalf("%s: error %v, want %v", dir, err, context.Canceled)
 		}
 		big := r.NewSequence()
-		feed(t, big, r, make([]int, 32), 32)
+		modeltest.Feed(t, big, r, make([]int, 32), 32)
 		if err := r.Forward(context.Background(), model.Part{Seq: seq, IDs: []int{7, 8, 9, 10}}); !errors.Is(err, kv.ErrNoPages) {
 			t.Fatalf("%s: error %v, want %v", dir, err, kv.ErrNoPages)
 		}
@@ -108,8 +109,8 @@ func TestFailedForwardLeavesSequences(t *testing.T) {
 		if seq.Len() != 6 {
 			t.Errorf("%s: the sequence has %d tokens, want 6", dir, seq.Len())
 		}
-		got := feed(t, seq, r, []int{7, 8, 9}, 3)
-		want := feed(t, fresh, r, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, 9)[6*r.Config().VocabSize:]
+		got := modeltest.Feed(t, seq, r, []int{7, 8, 9}, 3)
+		want := modeltest.Feed(t, fresh, r, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, 9)[6*r.Config().VocabSize:]
 		for i := range got {
 			if d := got[i] - want[i]; d > 1e-5 || d < -1e-5 {
 				t.Fatalf("%s: logit %d is %v, want %v", dir, i, got[i], want[i])
@@ -126,7 +127,7 @@ func TestCallersMistakes(t *testing.T) {
 	if err := freed.Free(); err != nil {
 		t.Fatal(err)
 	}
-	feed(t, seq, r, []int{1, 2, 3, 4, 5}, 4)
+	modeltest.Feed(t, seq, r, []int{1, 2, 3, 4, 5}, 4)
 	_, noEngine := model.NewRunner(m, model.Options{})
 	_, threads := model.NewRunner(m, model.Options{Engine: r.Options().Engine, Threads: -1})
 	_, pages := model.NewRunner(m, model.Options{Engine: r.Options().Engine, PageSize: 1, MaxSequences: 1 << 16, MaxContext: 1 << 20})
@@ -194,7 +195,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	if err := m.Close(); !errors.Is(err, model.ErrInput) {
 		t.Errorf("closing a model in use: %v, want %v", err, model.ErrInput)
 	}
-	feed(t, seq, r, []int{1, 2}, 2) // reads the weights
+	modeltest.Feed(t, seq, r, []int{1, 2}, 2) // reads the weights
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/gpu"
 )
 
 // generateReport is what generate --json prints.
@@ -16,15 +17,16 @@ type generateReport struct {
 	PromptTokens int     `json:"prompt_tokens"`
 	PromptRate   float64 `json:"prompt_tokens_per_second"`
 	DecodeRate   float64 `json:"decode_tokens_per_second"` // of the tokens after the first, which the prompt gives
-	// Attention is its share of a decode step's time: planning, storing keys and values, splits and merges.
+	// Attention is its share of a decode step's time: planning, storing keys and values, splits and merges. It
+	// is 0 on a GPU, where a step is replayed as one graph.
 	Attention   float64 `json:"attention_share"`
 	KVDType     string  `json:"kv_dtype"`
 	KVBytes     int     `json:"kv_bytes"`     // of the pages that were held
 	KVTokens    int     `json:"kv_tokens"`    // stored in them, the prompt's counted
 	WeightBytes int     `json:"weight_bytes"` // that one token reads
 	Backend     string  `json:"backend"`
-	Threads     int     `json:"threads"`
-	Splits      int     `json:"splits"` // asked for; 0 lets the plan choose
+	Threads     int     `json:"threads"` // 0 on a GPU
+	Splits      int     `json:"splits"`  // asked for; 0 lets the plan choose
 }
 
 // promptDone notes how the reading went.
@@ -56,6 +58,9 @@ func (cmd *generateCmd) print(t *terminal, g *generation) error {
 	info := g.engine.Info()
 	r.Text, r.KVDType, r.WeightBytes = g.text.String(), cmd.KVDType, g.model.WeightBytes()
 	r.Backend, r.Threads, r.Splits = info.Name, g.runner.Options().Threads, cmd.Splits
+	if g.device != nil {
+		r.Threads = 0
+	}
 	if r.IDs == nil {
 		r.IDs = []int{}
 	}
@@ -74,7 +79,7 @@ func (cmd *generateCmd) print(t *terminal, g *generation) error {
 		fmt.Fprintf(t.errs, "flashdec: the context is full after %s: see --max-context\n", count(r.KVTokens, "token"))
 	}
 	if cmd.Stats {
-		r.printStats(t)
+		r.printStats(t, g.loaded)
 	}
 	return nil
 }
@@ -90,10 +95,17 @@ func joinIDs(ids []int) string {
 	return text
 }
 
-func (r *generateReport) printStats(t *terminal) {
+func (r *generateReport) printStats(t *terminal, l *loaded) {
 	fmt.Fprintf(t.errs, "\nprompt     %s, %.4g a second\n", count(r.PromptTokens, "token"), r.PromptRate)
 	fmt.Fprintf(t.errs, "decode     %s, %.4g a second, ended by %s\n", count(len(r.IDs), "token"), r.DecodeRate, r.Ended)
-	fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
+	if l.device == nil {
+		fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
+	} else {
+		fmt.Fprintf(t.errs, "device     %s, a decode step in one graph\n", l.engine.Info().Device)
+		if err := l.device.BLAS(); err != nil {
+			fmt.Fprintf(t.errs, "prompts    are read several times as slowly as with cuBLAS: %v; %s may name it\n", err, gpu.BLASEnv)
+		}
+	}
 	fmt.Fprintf(t.errs, "memory     %s of keys and values as %s reserved in pages, %s used\n", byteCount(r.KVBytes), r.KVDType, count(r.KVTokens, "token"))
 	fmt.Fprintf(t.errs, "weights    %s read a token\n", byteCount(r.WeightBytes))
 }

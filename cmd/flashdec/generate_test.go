@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flashdec/flashdec/cuda"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -42,7 +43,24 @@ func goldenIDs(t *testing.T, name string) (prompt string, greedy []any) {
 	return joinIDs(read("input_ids")), greedy
 }
 
-// TestGenerateContinuesAsTransformersDoes, with the default cache and with others, split or not.
+// backendsHere are the backends that a model can run on: cuda where there is a GPU, or must be.
+func backendsHere(t *testing.T) []string {
+	t.Helper()
+	g, err := cuda.Open(cuda.Options{})
+	if err == nil {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		return []string{"cpu", "cuda"}
+	}
+	if slices.Contains(strings.Split(os.Getenv("FLASHDEC_REQUIRE"), ","), "cuda") {
+		t.Fatalf("FLASHDEC_REQUIRE=cuda: %v", err)
+	}
+	return []string{"cpu"}
+}
+
+// TestGenerateContinuesAsTransformersDoes, with the default cache and with others, split or not, wherever models
+// run here.
 func TestGenerateContinuesAsTransformersDoes(t *testing.T) {
 	folders, err := os.ReadDir(goldenModels)
 	if err != nil || len(folders) == 0 {
@@ -50,7 +68,11 @@ func TestGenerateContinuesAsTransformersDoes(t *testing.T) {
 	}
 	for _, folder := range folders {
 		prompt, greedy := goldenIDs(t, folder.Name())
-		for _, flags := range [][]string{nil, {"--kv-dtype=f32", "--splits=3"}, {"--splits=1", "--threads=1"}} {
+		lists := [][]string{nil, {"--kv-dtype=f32", "--splits=3"}, {"--splits=1", "--threads=1"}}
+		if slices.Contains(backendsHere(t), "cuda") {
+			lists = append(lists, []string{"--backend=cuda"}, []string{"--backend=cuda", "--kv-dtype=f32", "--splits=3"})
+		}
+		for _, flags := range lists {
 			args := append([]string{"generate", goldenModels + folder.Name(), "--ids", prompt, "--max-tokens=24", "--json"}, flags...)
 			line := objects(t, want(t, exitDone, args...).stdout)[0]
 			if diff := cmp.Diff(greedy, line["ids"]); diff != "" {

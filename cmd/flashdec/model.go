@@ -8,14 +8,16 @@ import (
 	"os"
 
 	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/cuda"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/gpu"
 	"github.com/flashdec/flashdec/token"
 )
 
 // modelFlags say how to compute, in every verb that runs a model.
 type modelFlags struct {
-	Backend    string `help:"Where to compute the attention: ${enum}." enum:"${backends}" default:"auto"`
+	Backend    string `help:"Where to compute: ${enum}; auto is the CPU. On a GPU, keys and values are f32, f16 or bf16." enum:"${backends}" default:"auto"`
 	KVDType    string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head (default f16)." default:"f16" placeholder:"T"`
 	Threads    int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
@@ -44,6 +46,7 @@ type loaded struct {
 	path      string
 	model     *model.Model
 	engine    *flashdec.Engine
+	device    *gpu.Device      // nil: the CPU
 	tokenizer *token.Tokenizer // nil where the model has none
 	noText    error            // why there is no tokenizer
 }
@@ -59,14 +62,29 @@ func (f *modelFlags) load(path string) (*loaded, error) {
 	if l.noText != nil {
 		l.tokenizer = nil
 	}
-	backend, err := openBackend(f.Backend, f.Threads)
-	if err == nil {
-		l.engine, err = flashdec.Open(flashdec.Options{Backend: backend})
-	}
-	if err != nil {
+	if err := l.open(f); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return l, nil
+}
+
+// open opens the engine, and on a GPU the device that computes the rest of the model there.
+func (l *loaded) open(f *modelFlags) error {
+	b, err := openBackend(f.Backend, f.Threads)
+	if err != nil {
+		return err
+	}
+	if l.engine, err = flashdec.Open(flashdec.Options{Backend: b}); err != nil {
+		return err
+	}
+	g, ok := b.(*cuda.GPU)
+	if !ok {
+		return nil
+	}
+	if l.device, err = gpu.New(g); err != nil {
+		return errors.Join(fmt.Errorf("backend %s: %w", f.Backend, err), l.engine.Close())
+	}
+	return nil
 }
 
 func openTokenizer(path string, m *model.Model) (*token.Tokenizer, error) {
@@ -91,7 +109,17 @@ func (l *loaded) needText(why string) error {
 	}
 }
 
-func (l *loaded) close() error { return errors.Join(l.engine.Close(), l.model.Close()) }
+func (l *loaded) close() error {
+	var err error
+	if l.device != nil {
+		err = l.device.Close()
+	}
+	return errors.Join(err, l.engine.Close(), l.model.Close())
+}
+
+// gpuBatchTokens is how many tokens of a prompt go to a GPU at a time: enough for its products to be as fast
+// as they get.
+const gpuBatchTokens = 1024
 
 // runner makes a runner whose caches are of a type.
 func (l *loaded) runner(f *modelFlags, dtype string) (*model.Runner, error) {
@@ -99,9 +127,13 @@ func (l *loaded) runner(f *modelFlags, dtype string) (*model.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return model.NewRunner(l.model, model.Options{
+	opt := model.Options{
 		Engine: l.engine, Threads: f.Threads, KeyType: t, ValueType: t, MaxContext: f.MaxContext, NumSplits: f.Splits,
-	})
+	}
+	if l.device != nil {
+		opt.Device, opt.BatchTokens = l.device, gpuBatchTokens
+	}
+	return model.NewRunner(l.model, opt)
 }
 
 // checkIDs holds ids against the vocabulary.

@@ -54,13 +54,15 @@ func TestRealModelContinuesAsLlamaCppDoes(t *testing.T) {
 		for _, id := range c.Greedy {
 			wanted = append(wanted, float64(id))
 		}
-		for _, dtype := range []string{"f32", "f16"} {
-			line := generated(t, c.Prompt, "--max-tokens=64", "--kv-dtype="+dtype)
-			if diff := cmp.Diff(wanted, line["ids"]); diff != "" {
-				t.Errorf("%q with %s keys and values: ids (-want +got):\n%s", c.Prompt, dtype, diff)
-			}
-			if line["prompt_tokens"] != float64(len(c.IDs)) {
-				t.Errorf("%q has %v tokens, want %d", c.Prompt, line["prompt_tokens"], len(c.IDs))
+		for _, backend := range backendsHere(t) {
+			for _, dtype := range []string{"f32", "f16"} {
+				line := generated(t, c.Prompt, "--max-tokens=64", "--kv-dtype="+dtype, "--backend="+backend)
+				if diff := cmp.Diff(wanted, line["ids"]); diff != "" {
+					t.Errorf("%q on %s with %s keys and values: ids (-want +got):\n%s", c.Prompt, backend, dtype, diff)
+				}
+				if line["prompt_tokens"] != float64(len(c.IDs)) {
+					t.Errorf("%q has %v tokens, want %d", c.Prompt, line["prompt_tokens"], len(c.IDs))
+				}
 			}
 		}
 	}

@@ -213,3 +213,21 @@ func TestStreamAndEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingBLAS: the error says what was looked for, and where.
+func TestMissingBLAS(t *testing.T) {
+	empty := t.TempDir()
+	for where, want := range map[string]string{
+		"":            "no cuBLAS: looked for libcublas.so.13 and libcublas.so.12, on the loader's path and LD_LIBRARY_PATH",
+		empty:         "no cuBLAS: looked for " + empty + "/libcublas.so.13 and " + empty + "/libcublas.so.12",
+		"/no/such.so": "no cuBLAS: looked for /no/such.so",
+	} {
+		_, err := loadBLAS(where)
+		if err == nil && where == "" {
+			continue // this machine has it
+		}
+		if !errors.Is(err, ErrNoBLAS) || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", where, err, want)
+		}
+	}
+}

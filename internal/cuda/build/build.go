@@ -3,6 +3,8 @@
 package build
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,9 +14,10 @@ import (
 	"strings"
 )
 
-// Archive is one build of kernels/decode.cu: a zip file of an image a target.
+// Archive is one build of a source: a zip file of an image a target.
 type Archive struct {
 	File    string
+	Source  string
 	Defines []string // for nvcc, beside the target's flags
 	Targets []Target // the best first among those of one major version; PTX last
 }
@@ -41,7 +44,7 @@ func cubin(major, minor int, arch string) Target {
 
 // Kernels are what computes.
 var Kernels = Archive{
-	File: "kernels.zip",
+	File: "kernels.zip", Source: "kernels/decode.cu",
 	Targets: []Target{
 		cubin(8, 9, "89"),
 		cubin(8, 6, "86"),
@@ -56,11 +59,19 @@ var Kernels = Archive{
 // a block and when (kernels/trace.cuh).
 var Traced = Archive{
 	File:    "traced.zip",
+	Source:  "kernels/decode.cu",
 	Defines: []string{"-DFLASHDEC_TRACE"},
 	Targets: []Target{cubin(9, 0, "90a"), ptx},
 }
 
-// Archives are all there are.
+// Model is what package model/gpu computes with, in that package's folder. Its kernels
+// have nothing that is faster on a newer GPU of the same major version.
+var Model = Archive{
+	File: "kernels.zip", Source: "kernels/steps.cu",
+	Targets: []Target{cubin(8, 0, "80"), cubin(9, 0, "90a"), cubin(12, 0, "120"), ptx},
+}
+
+// Archives are all there are in internal/cuda.
 var Archives = []*Archive{&Kernels}
 
 // For returns the target to load on a GPU of the given compute capability: the
@@ -72,6 +83,26 @@ func (a *Archive) For(major, minor int) Target {
 		}
 	}
 	panic("build: no PTX among the targets")
+}
+
+// Image reads a target's image out of an archive that is embedded in files, ready to load.
+func (a *Archive) Image(files fs.FS, t Target) ([]byte, error) {
+	packed, err := fs.ReadFile(files, a.File)
+	if err != nil {
+		return nil, fmt.Errorf("embedded kernels: %w", err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil {
+		return nil, fmt.Errorf("embedded kernels: %w", err)
+	}
+	image, err := fs.ReadFile(z, t.File)
+	if err != nil {
+		return nil, fmt.Errorf("embedded kernels: %w", err)
+	}
+	if t.Major == 0 {
+		image = append(image, 0) // PTX is text
+	}
+	return image, nil
 }
 
 // SumsFile has a line an archive: its [Archive.Sum] as it was built. It lies beside
@@ -113,9 +144,9 @@ func (a *Archive) Sum(dir fs.FS) (string, error) {
 }
 
 // Sums is the text of [SumsFile] for what lies in a folder now.
-func Sums(dir fs.FS) (string, error) {
+func Sums(dir fs.FS, archives ...*Archive) (string, error) {
 	var text strings.Builder
-	for _, a := range Archives {
+	for _, a := range archives {
 		line, err := a.Sum(dir)
 		if err != nil {
 			return "", err

@@ -1,6 +1,6 @@
-// Command gen compiles kernels/decode.cu for every target of the archives named, of
-// all unless some are, packs the results, and writes kernels.sum, which ties archives
-// to sources. It runs in internal/cuda.
+// Command gen compiles the kernels of the archives named, of all unless some are, for
+// every target, packs the results, and writes kernels.sum, which ties archives to
+// sources. It runs in internal/cuda, or with -model in model/gpu.
 //
 //	gen -print [ARCHIVE]       prints the compiler's command lines, to run elsewhere
 //	gen -images DIR ARCHIVE    packs what they made
@@ -35,8 +35,13 @@ func main() {
 func run() error {
 	images := flag.String("images", "", "folder of one archive's images that were compiled elsewhere")
 	printOnly := flag.Bool("print", false, "print the command lines that make the images")
+	ofModel := flag.Bool("model", false, "the archive of model/gpu")
 	flag.Parse()
-	archives, err := named(flag.Args())
+	all := build.Archives
+	if *ofModel {
+		all = []*build.Archive{&build.Model}
+	}
+	archives, err := named(all, flag.Args())
 	if err != nil {
 		return err
 	}
@@ -57,25 +62,25 @@ func run() error {
 	if *printOnly {
 		return nil
 	}
-	sums, err := build.Sums(os.DirFS("."))
+	sums, err := build.Sums(os.DirFS("."), all...)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(build.SumsFile, []byte(sums), 0o644)
 }
 
-// named are the archives of those names, all for none.
-func named(names []string) ([]*build.Archive, error) {
+// named are those of the archives that have the names, all for none.
+func named(all []*build.Archive, names []string) ([]*build.Archive, error) {
 	if len(names) == 0 {
-		return build.Archives, nil
+		return all, nil
 	}
 	var list []*build.Archive
 	for _, name := range names {
-		i := slices.IndexFunc(build.Archives, func(a *build.Archive) bool { return a.File == name })
+		i := slices.IndexFunc(all, func(a *build.Archive) bool { return a.File == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no archive is named %q", name)
 		}
-		list = append(list, build.Archives[i])
+		list = append(list, all[i])
 	}
 	return list, nil
 }
@@ -144,5 +149,5 @@ func compile(dir string, a *build.Archive, t build.Target) error {
 // arguments are nvcc's, in internal/cuda, for an image in dir.
 func arguments(dir string, a *build.Archive, t build.Target) []string {
 	args := append([]string{"-std=c++17", "-O3", "-o", filepath.Join(dir, t.File)}, a.Defines...)
-	return append(append(args, t.Flags...), "kernels/decode.cu")
+	return append(append(args, t.Flags...), a.Source)
 }

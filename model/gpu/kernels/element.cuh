@@ -1,0 +1,115 @@
+// Elements of weights and caches, and what a warp and a block do together.
+#pragma once
+#include <cuda_fp16.h>
+
+#include "params.cuh"
+
+namespace flashdec {
+
+// The elements of 16 bytes, widened.
+struct F32 {
+  static constexpr int kPer = 4;
+  static __device__ __forceinline__ void widen(uint4 w, float (&x)[kPer]) {
+    x[0] = __uint_as_float(w.x), x[1] = __uint_as_float(w.y), x[2] = __uint_as_float(w.z), x[3] = __uint_as_float(w.w);
+  }
+};
+
+__device__ __forceinline__ float half_at(uint32_t bits) { return __half2float(__ushort_as_half(static_cast<unsigned short>(bits))); }
+
+struct F16 {
+  static constexpr int kPer = 8;
+  static __device__ __forceinline__ void widen(uint4 w, float (&x)[kPer]) {
+    const uint32_t words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[2 * i] = half_at(words[i] & 0xffff), x[2 * i + 1] = half_at(words[i] >> 16);
+  }
+};
+
+struct BF16 {
+  static constexpr int kPer = 8;
+  static __device__ __forceinline__ void widen(uint4 w, float (&x)[kPer]) {
+    const uint32_t words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[2 * i] = __uint_as_float(words[i] << 16), x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000);
+  }
+};
+
+__device__ __forceinline__ uint16_t to_bf16(float x) {
+  uint32_t bits = __float_as_uint(x);
+  return x == x ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : bits >> 16 | 0x40;
+}
+
+// Element i of a row.
+__device__ __forceinline__ float element(const char *row, int64_t i, int32_t type) {
+  switch (type) {
+    case kF32: return reinterpret_cast<const float *>(row)[i];
+    case kF16: return half_at(reinterpret_cast<const uint16_t *>(row)[i]);
+    default: return __uint_as_float(static_cast<uint32_t>(reinterpret_cast<const uint16_t *>(row)[i]) << 16);
+  }
+}
+
+__device__ __forceinline__ void set_element(char *row, int64_t i, int32_t type, float x) {
+  switch (type) {
+    case kF32: reinterpret_cast<float *>(row)[i] = x; return;
+    case kF16: reinterpret_cast<uint16_t *>(row)[i] = __half_as_ushort(__float2half_rn(x)); return;
+    default: reinterpret_cast<uint16_t *>(row)[i] = to_bf16(x);
+  }
+}
+
+// A load of what is read once.
+__device__ __forceinline__ uint4 load_once(const void *p) {
+#ifdef __CUDA_ARCH__
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+#else
+  return *static_cast<const uint4 *>(p);
+#endif
+}
+
+// A kernel may start while the one before it in the stream still runs: until
+// after_previous it reads weights alone. Who calls let_next_start lets the next one do so.
+__device__ __forceinline__ void after_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffff, x, d);
+  return x;
+}
+
+// The sum over a block, in every thread. It may be called again at once.
+__device__ __forceinline__ float block_sum(float x) {
+  __shared__ float parts[32];
+  x = warp_sum(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0.0f;
+  for (int i = 0; i < static_cast<int>(blockDim.x / 32); i++) sum += parts[i];
+  return sum;
+}
+
+// What an MLP makes of its two projections: internal/network, Gate.
+__device__ __forceinline__ float gated(float g, float u, int32_t gate) {
+  switch (gate) {
+    case kSiLU: return g / (1.0f + expf(-g)) * u;
+    case kGELU: return g / (1.0f + expf(-1.5957691216057308f * (g + 0.044715f * g * g * g))) * u;
+    default:
+      g = fminf(g, 7.0f);
+      return g / (1.0f + expf(-1.702f * g)) * (fminf(fmaxf(u, -7.0f), 7.0f) + 1.0f);
+  }
+}
+
+__device__ __forceinline__ float capped(float x, float limit) { return limit > 0.0f ? limit * tanhf(x / limit) : x; }
+
+}  // namespace flashdec

@@ -1,0 +1,143 @@
+package gpu
+
+import "github.com/flashdec/flashdec/internal/nv"
+
+// The structs of kernels/params.cuh, field by field.
+
+type matrixParams struct {
+	data         nv.Pointer
+	pitch        int64 // bytes
+	expertStride int64
+	rows         int32
+	elem         elem
+}
+
+type outputParams struct {
+	w    matrixParams
+	bias nv.Pointer
+	y    nv.Pointer
+}
+
+// finish is what is done with a product.
+type finish int32
+
+const (
+	store finish = iota // y = W·x, capped
+	add                 // y += W·x
+	gated               // y = act(first)·second
+)
+
+type productParams struct {
+	x          nv.Pointer
+	norm       nv.Pointer
+	experts    nv.Pointer
+	outputs    [3]outputParams
+	numOutputs int32
+	cols       int32
+	tokens     int32
+	perToken   int32
+	finish     finish
+	gate       int32
+	eps        float32
+	softcap    float32
+}
+
+type normParams struct {
+	x      nv.Pointer
+	weight nv.Pointer
+	rows   nv.Pointer
+	y      nv.Pointer
+	cols   int32
+	add    int32
+	eps    float32
+	_      int32
+}
+
+type storeParams struct {
+	data                               nv.Pointer
+	pageStride, headStride, slotStride int64 // bytes
+}
+
+type turnParams struct {
+	q, k, v        nv.Pointer
+	qNorm, kNorm   nv.Pointer
+	turns          nv.Pointer // float64
+	positions      nv.Pointer
+	places         nv.Pointer
+	kStore, vStore storeParams
+	kType, vType   elem
+	heads, kvHeads int32
+	dim            int32
+	pageSize       int32
+	adjacent       int32
+	scale          float32
+	eps            float32
+	_              int32
+}
+
+type embedParams struct {
+	w     matrixParams
+	ids   nv.Pointer
+	x     nv.Pointer
+	cols  int32
+	scale float32
+}
+
+type eachParams struct {
+	y       nv.Pointer
+	u       nv.Pointer
+	n       int64
+	cols    int32
+	gate    int32
+	softcap float32
+	_       int32
+}
+
+type routeParams struct {
+	scores   nv.Pointer
+	chosen   nv.Pointer
+	weights  nv.Pointer
+	experts  int32
+	perToken int32
+}
+
+type mixParams struct {
+	answers  nv.Pointer
+	weights  nv.Pointer
+	y        nv.Pointer
+	cols     int32
+	perToken int32
+	add      int32
+	_        int32
+}
+
+type convertParams struct {
+	from matrixParams
+	wide nv.Pointer
+	high nv.Pointer
+	low  nv.Pointer
+	cols int32
+	_    int32
+}
+
+type transposeParams struct {
+	from       nv.Pointer
+	to         matrixParams
+	rows, cols int32
+	bytes      int32
+	_          int32
+}
+
+type fillParams struct {
+	data   nv.Pointer
+	n      int64
+	seed   uint64
+	elem   elem
+	spread float32
+}
+
+type floorParams struct {
+	data   nv.Pointer
+	chunks int64
+	sink   nv.Pointer
+}

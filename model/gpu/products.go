@@ -1,0 +1,210 @@
+package gpu
+
+import (
+	"errors"
+
+	"github.com/flashdec/flashdec/internal/nv"
+)
+
+// fewRows is up to how many rows a product reads its matrix once for, with our kernels.
+const fewRows = 8
+
+// output is one of the products of a step.
+type output struct {
+	w *linear
+	y nv.Pointer // [n, rows]
+}
+
+// product is y = W·norm(x), finished; norm 0 is none.
+type product struct {
+	x       nv.Pointer // [n, cols]
+	norm    nv.Pointer // [cols]
+	n       int
+	outputs []output
+	finish  finish
+	softcap float64
+}
+
+// multiply computes products of n rows. Gated ones have two outputs, of which the
+// second's y is scratch.
+func (s *steps) multiply(p *product) error {
+	if p.n > fewRows && s.d.blas != nil {
+		return s.multiplyMany(p)
+	}
+	cols := p.outputs[0].w.cols
+	for first := 0; first < p.n; {
+		id, rows := s.few(cols, p.n-first)
+		rows = min(rows, p.n-first)
+		part := s.productParams(p, first)
+		part.tokens = int32(rows)
+		if err := launch(s.d, id, s.productGrid(&part, 1), productBlock, sharedFor(id, cols), part); err != nil {
+			return err
+		}
+		first += rows
+	}
+	return nil
+}
+
+// productRows is how many rows of x a kernel takes.
+var productRows = [numKernels]int{product1: 1, product2: 2, product4: 4}
+
+// few is the kernel for n rows, or for as many as fit into shared memory.
+func (s *steps) few(cols, n int) (id kernelID, rows int) {
+	for id = product1; id < product4; id++ {
+		if productRows[id] >= n || sharedFor(id+1, cols) > s.d.sharedLimit {
+			break
+		}
+	}
+	return id, productRows[id]
+}
+
+// sharedFor is where the rows of x lie: padded of kernels/product.cuh.
+func sharedFor(id kernelID, cols int) int {
+	const unit = 256
+	return 4 * productRows[id] * tiles(cols, unit) * unit
+}
+
+func (s *steps) productParams(p *product, first int) productParams {
+	cols := p.outputs[0].w.cols
+	q := productParams{
+		x: p.x + nv.Pointer(4*first*cols), norm: p.norm, numOutputs: int32(len(p.outputs)), cols: int32(cols), perToken: 1,
+		finish: p.finish, gate: int32(s.n.Gate), eps: float32(s.n.NormEps), softcap: float32(p.softcap),
+	}
+	for i, o := range p.outputs {
+		q.outputs[i] = outputParams{w: o.w.params(), bias: o.w.bias, y: o.y + nv.Pointer(4*first*o.w.rows)}
+	}
+	return q
+}
+
+// productGrid gives a warp a task at a time, as many as run at once.
+func (s *steps) productGrid(p *productParams, pairs int) nv.Dim3 {
+	tasks := 0
+	for _, o := range p.outputs[:p.numOutputs] {
+		tasks += tiles(int(o.w.rows), 2)
+	}
+	if p.finish == gated {
+		tasks = int(p.outputs[0].w.rows)
+	}
+	return grid(min(tiles(tasks, productBlock/warp), s.d.multiprocessors), pairs)
+}
+
+// multiplyMany is multiply with cuBLAS.
+func (s *steps) multiplyMany(p *product) error {
+	cols := p.outputs[0].w.cols
+	x := p.x
+	if p.norm != 0 {
+		x = s.buffers.h
+		if err := s.normInto(x, p.x, p.norm, p.n, cols, false); err != nil {
+			return err
+		}
+	}
+	if err := s.split(p, x); err != nil {
+		return err
+	}
+	for _, o := range p.outputs {
+		beta := float32(0)
+		if p.finish == add {
+			beta = 1
+		}
+		if err := s.gemm(o, x, p.n, beta); err != nil {
+			return err
+		}
+		if o.w.bias == 0 && p.softcap == 0 {
+			continue
+		}
+		err := launch(s.d, biasNumbers, s.eachGrid(p.n*o.w.rows), block, 0, eachParams{
+			y: o.y, u: o.w.bias, n: int64(p.n * o.w.rows), cols: int32(o.w.rows), softcap: float32(p.softcap),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if p.finish != gated {
+		return nil
+	}
+	n := p.n * p.outputs[0].w.rows
+	return launch(s.d, gateNumbers, s.eachGrid(n), block, 0, eachParams{
+		y: p.outputs[0].y, u: p.outputs[1].y, n: int64(n), gate: int32(s.n.Gate),
+	})
+}
+
+func (s *steps) eachGrid(n int) nv.Dim3 { return grid(min(tiles(n, block), 16*s.d.multiprocessors), 1) }
+
+// split makes two bf16 numbers of each of x, whose sum has 16 bits of it, where an
+// output's weights are bf16.
+func (s *steps) split(p *product, x nv.Pointer) error {
+	wanted := false
+	for _, o := range p.outputs {
+		wanted = wanted || o.w.elem == bf16
+	}
+	if !wanted {
+		return nil
+	}
+	cols := p.outputs[0].w.cols
+	return launch(s.d, convertRows, grid(tiles(cols, block), min(p.n, maxGridY)), block, 0, convertParams{
+		from: matrixParams{data: x, pitch: int64(4 * cols), rows: int32(p.n), elem: f32},
+		high: s.buffers.high, low: s.buffers.low, cols: int32(cols),
+	})
+}
+
+// scratchBytes is what widened rows of a matrix get.
+const scratchBytes = 64 << 20
+
+// scratchBytes is 0 where no matrix needs any.
+func (s *steps) scratchBytes() int {
+	rows := []*linear{&s.w.head}
+	for i := range s.w.layers {
+		l := &s.w.layers[i]
+		rows = append(rows, &l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down, &l.router)
+	}
+	bytes := 0
+	for _, w := range rows {
+		if w.elem == f16 && w.cols > 0 {
+			bytes = max(bytes, max(scratchBytes/(4*w.cols), 1)*4*w.cols)
+		}
+	}
+	return bytes
+}
+
+// gemm is y = W·x + beta·y: weights in float32 with x as it is, in bf16 with its two parts, in f16 widened
+// some rows at a time.
+func (s *steps) gemm(o output, x nv.Pointer, n int, beta float32) error {
+	w, blas, b := o.w, s.d.blas, &s.buffers
+	g := nv.Gemm{M: w.rows, N: n, K: w.cols, W: w.data, X: x, Y: o.y, WStride: w.pitch / w.elem.bytes(), XStride: w.cols, YStride: w.rows, Beta: beta}
+	switch w.elem {
+	case f32:
+		return blas.Multiply(&g)
+	case bf16:
+		g.Element, g.X = nv.BFloat16, b.high
+		rest := g
+		rest.X, rest.Beta = b.low, 1
+		return errors.Join(blas.Multiply(&g), blas.Multiply(&rest))
+	}
+	atOnce := max(scratchBytes/(4*w.cols), 1)
+	for first := 0; first < w.rows; first += atOnce {
+		from := w.matrix
+		from.data += nv.Pointer(first * w.pitch)
+		from.rows = min(atOnce, w.rows-first)
+		err := launch(s.d, convertRows, grid(tiles(w.cols, block), min(from.rows, maxGridY)), block, 0, convertParams{
+			from: from.params(), wide: b.scratch, cols: int32(w.cols),
+		})
+		if err != nil {
+			return err
+		}
+		part := g
+		part.M, part.W, part.WStride, part.Y = from.rows, b.scratch, w.cols, o.y+nv.Pointer(4*first)
+		if err := blas.Multiply(&part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// normInto is y = norm(x), or with adding y += norm(x).
+func (s *steps) normInto(y, x, weight nv.Pointer, n, cols int, adding bool) error {
+	p := normParams{x: x, weight: weight, y: y, cols: int32(cols), eps: float32(s.n.NormEps)}
+	if adding {
+		p.add = 1
+	}
+	return launch(s.d, normRows, grid(n, 1), block, 0, p)
+}
