@@ -89,39 +89,56 @@ func Launches(bytes, sets int) int {
 }
 
 // Floor is a replay of a bare read of so many bytes, at i·apart after data for set i,
-// by the grid that reads fastest.
+// launched in the way that reads fastest.
 func (m *Meter) Floor(data nv.Pointer, bytes, apart, sets int) (best *Replay, err error) {
 	least := 0.0
-	for _, perSM := range []int{1, 2, 4} {
-		for _, threads := range []int{256, 512} {
-			r, err := m.Capture(Launches(bytes, sets), func(stream *nv.Stream, i int) error {
-				p := struct {
-					data   nv.Pointer
-					chunks int64 // of 16 bytes
-					sink   nv.Pointer
-				}{data + nv.Pointer(i%sets*apart), int64(bytes / 16), m.sink}
-				return m.read.Launch(stream, nv.Launch{
-					Grid:  nv.Dim3{X: uint32(perSM * m.b.multiprocessors), Y: 1, Z: 1},
-					Block: nv.Dim3{X: uint32(threads), Y: 1, Z: 1},
-				}, unsafe.Pointer(&p))
-			})
-			if err != nil {
-				return nil, err
-			}
-			times, err := r.Times(3, 0)
-			if err != nil {
-				return nil, err
-			}
-			slower := r
-			if seconds := times[len(times)/2]; best == nil || seconds < least {
-				best, slower, least = r, best, seconds
-			}
-			if err := slower.Close(); err != nil {
-				return nil, err
-			}
+	for _, geometry := range m.floorLaunches() {
+		r, err := m.Capture(Launches(bytes, sets), func(stream *nv.Stream, i int) error {
+			p := struct {
+				data   nv.Pointer
+				chunks int64 // of 16 bytes
+				sink   nv.Pointer
+			}{data + nv.Pointer(i%sets*apart), int64(bytes / 16), m.sink}
+			return m.read.Launch(stream, geometry, unsafe.Pointer(&p))
+		})
+		if err != nil {
+			return nil, err
+		}
+		times, err := r.Times(3, 0)
+		if err != nil {
+			return nil, err
+		}
+		slower := r
+		if seconds := times[len(times)/2]; best == nil || seconds < least {
+			best, slower, least = r, best, seconds
+		}
+		if err := slower.Close(); err != nil {
+			return nil, err
 		}
 	}
 	return best, nil
+}
+
+// floorLaunches are the ways to launch it that are tried: some grids, each with and
+// without starting before the launch ahead has ended, where the GPU can.
+func (m *Meter) floorLaunches() []nv.Launch {
+	overlaps := []bool{false}
+	if m.b.capability[0] >= 9 {
+		overlaps = append(overlaps, true)
+	}
+	var list []nv.Launch
+	for _, overlap := range overlaps {
+		for _, perSM := range []int{1, 2, 4} {
+			for _, threads := range []uint32{256, 512} {
+				list = append(list, nv.Launch{
+					Grid:    nv.Dim3{X: uint32(perSM * m.b.multiprocessors), Y: 1, Z: 1},
+					Block:   nv.Dim3{X: threads, Y: 1, Z: 1},
+					Overlap: overlap,
+				})
+			}
+		}
+	}
+	return list
 }
 
 // Times are at least so many replays' seconds, and as many more as fit into that many
