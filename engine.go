@@ -300,6 +300,18 @@ func (e *Engine) DecodeStates(ctx context.Context, s *Step, q []float32, view kv
 	})
 }
 
+// Assist lends the calling goroutine to the decodes that others call, until something holds: it is asked all
+// the while, and must be quick to answer. So goroutines that wait for the next thing to do of a program that
+// decodes again and again save a decode the waking of others. It returns false, at once, where the backend
+// takes no such help, or is closed.
+func (e *Engine) Assist(until func() bool) bool {
+	if e.opened() != nil || until == nil {
+		return false
+	}
+	b, ok := e.backend.(backend.Assisted)
+	return ok && b.Assist(until)
+}
+
 func (e *Engine) launch(ctx context.Context, l *backend.Launch) error {
 	if err := e.opened(); err != nil {
 		return err

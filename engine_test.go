@@ -270,3 +270,23 @@ func TestStaleViewIsNotDecoded(t *testing.T) {
 		}
 	}
 }
+
+// TestAssist: a goroutine is lent until it is told to go, and not at all to an engine that is closed, or was
+// never opened.
+func TestAssist(t *testing.T) {
+	eng, err := flashdec.Open(flashdec.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	if !eng.Assist(func() bool { asked++; return asked == 3 }) || asked != 3 {
+		t.Errorf("the CPU took no help, or took it after it was told to go: asked %d times", asked)
+	}
+	if err := eng.Close(); err != nil {
+		t.Fatal(err)
+	}
+	never := func() bool { t.Error("a closed engine asks"); return true }
+	if eng.Assist(never) || new(flashdec.Engine).Assist(never) || (*flashdec.Engine)(nil).Assist(never) {
+		t.Error("a closed engine took help")
+	}
+}

@@ -43,6 +43,14 @@ type Backend interface {
 	Close() error
 }
 
+// Assisted is a backend that goroutines of its callers may help.
+type Assisted interface {
+	Backend
+	// Assist computes parts of the decodes that others call, as they come, until something holds: it is
+	// asked all the while, and must be quick to answer. A closed backend returns false at once.
+	Assist(until func() bool) bool
+}
+
 // Launch is one decode step, ready to compute. Queries of all sequences are
 // packed: sequence i's follow sequence i−1's.
 type Launch struct {

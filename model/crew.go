@@ -26,6 +26,7 @@ type crew struct {
 	do       func(s *seat, task int)
 	finished atomic.Int64
 
+	assist   func(until func() bool) bool
 	stepping atomic.Bool // a step is under way
 	mu       sync.Mutex
 	wake     sync.Cond
@@ -61,8 +62,10 @@ const (
 // blockOf are the kernels' names of types of blocks.
 var blockOf = map[gguf.Type]simd.Block{gguf.Q4_0: simd.Q4_0, gguf.Q4_1: simd.Q4_1, gguf.Q8_0: simd.Q8_0}
 
-func newCrew(threads int) *crew {
-	c := &crew{seats: make([]*seat, threads)}
+// newCrew starts threads−1 helpers. Between the jobs of a step they assist, unless that is nil: it returns when
+// what it is given holds, and reports whether it could be of use.
+func newCrew(threads int, assist func(until func() bool) bool) *crew {
+	c := &crew{seats: make([]*seat, threads), assist: assist}
 	c.wake.L = &c.mu
 	for i := range c.seats {
 		c.seats[i] = &seat{crew: c, number: i}
@@ -138,6 +141,10 @@ func (c *crew) work(s *seat) {
 func (c *crew) serve(s *seat) {
 	defer c.helpers.Done()
 	last := uint64(0) // job seen
+	wanted := func() bool {
+		state := c.state.Load()
+		return state&jobOpen != 0 && state/jobNumber != last || !c.stepping.Load() || c.closed.Load()
+	}
 	for idle := 0; !c.closed.Load(); idle++ {
 		state := c.state.Load()
 		if state&jobOpen != 0 && state/jobNumber != last {
@@ -147,6 +154,9 @@ func (c *crew) serve(s *seat) {
 				c.finished.Add(1)
 				idle = 0
 			}
+			continue
+		}
+		if c.assist != nil && c.stepping.Load() && c.assist(wanted) {
 			continue
 		}
 		if idle%looksPerTurn == looksPerTurn-1 {

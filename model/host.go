@@ -47,7 +47,7 @@ func newHost(m *Model, engine *flashdec.Engine, threads int, o network.Options) 
 		}
 		b.caches = append(b.caches, network.Cache{Cache: cache, Kind: k})
 	}
-	b.crew = newCrew(threads)
+	b.crew = newCrew(threads, engine.Assist)
 	return b, nil
 }
 

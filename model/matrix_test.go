@@ -72,7 +72,7 @@ func (w *linear) naive(x []float32) (y, size []float64) {
 // TestProductEqualsNaive: every type, stored either way, any number of rows, sizes that fill no tile.
 func TestProductEqualsNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
-	c := newCrew(2)
+	c := newCrew(2, nil)
 	defer c.close()
 	for dtype := range blockTypes {
 		for _, byColumns := range []bool{false, true} {

@@ -46,7 +46,7 @@ type Backend struct {
 	pool       *pool
 }
 
-var _ backend.Backend = (*Backend)(nil)
+var _ backend.Assisted = (*Backend)(nil)
 
 // New returns a backend. It starts no goroutine before a decode wants one; Close
 // stops those that were started.
@@ -102,9 +102,16 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	return nil
 }
 
+// Assist implements [backend.Assisted].
+func (b *Backend) Assist(until func() bool) bool { return b.pool.host(until) }
+
 // perHelper is how many multiply-adds a helper is worth calling for: fewer of them where
-// steps follow one another, so that those who helped last are still awake.
+// steps follow one another, so that those who helped last are still awake, and few where
+// a guest is there already.
 func (b *Backend) perHelper(now time.Duration) int {
+	if b.pool.guests.Load() > 0 {
+		return max(1, b.helperWork/guestWork)
+	}
 	if b.pool.hot(now) {
 		return max(1, b.helperWork/hotWork)
 	}

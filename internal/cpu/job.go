@@ -102,6 +102,9 @@ const HelperWork = 1 << 21
 // hotWork is how much less work is enough for a helper that need not be woken.
 const hotWork = 2
 
+// guestWork is the same for one who looks out for nothing else: some microseconds.
+const guestWork = 16
+
 // Helpers is how many workers a plan's items are worth, the caller not counted: one
 // for each full perHelper of their work, as far as there are items. The work is
 // their multiply-adds, counted no further than all threads are worth waking.

@@ -19,6 +19,7 @@ type pool struct {
 	waiting atomic.Int32 // len(wanted), to be looked at without the lock
 	idle    []*job       // jobs to use again, with their buffers
 	started int          // helpers
+	guests  atomic.Int32 // goroutines of callers that look out for jobs, beside the helpers
 	closed  bool
 	helpers sync.WaitGroup
 	left    atomic.Int64 // when the last job ended, in nanoseconds since began
@@ -82,7 +83,8 @@ func (p *pool) hot(now time.Duration) bool {
 	return now-time.Duration(p.left.Load()) < lingering
 }
 
-// offer asks for helpers. It starts as many as were ever asked for at once.
+// offer asks for helpers. Guests come by themselves; of the pool's own it starts as many as were ever asked
+// for at once.
 func (p *pool) offer(j *job, helpers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,6 +94,7 @@ func (p *pool) offer(j *job, helpers int) {
 	j.wants, j.joined = helpers, 0
 	p.wanted = append(p.wanted, j)
 	p.waiting.Store(int32(len(p.wanted)))
+	helpers -= int(p.guests.Load())
 	for ; p.started < helpers; p.started++ {
 		p.helpers.Add(1)
 		go p.serve()
@@ -132,11 +135,42 @@ func (p *pool) serve() {
 		if j == nil {
 			return
 		}
-		j.work(seat)
-		j.working.Add(-1)
-		j.helping.Done()
+		j.help(seat)
 		linger(func() bool { return p.waiting.Load() != 0 })
 	}
+}
+
+// host makes the calling goroutine a helper, a guest, until something holds. A closed pool has no guests.
+func (p *pool) host(until func() bool) bool {
+	p.mu.Lock()
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return false
+	}
+	p.guests.Add(1)
+	defer p.guests.Add(-1)
+	for i := 1; !until(); i++ {
+		if p.waiting.Load() != 0 {
+			if j, seat := p.joinIfWanted(); j != nil {
+				j.help(seat)
+			}
+		}
+		if i%looksPerTurn == 0 {
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+// looksPerTurn is how often a guest looks before it gives way to other goroutines.
+const looksPerTurn = 32
+
+// help works at a seat that was taken, and leaves it.
+func (j *job) help(seat *worker) {
+	j.work(seat)
+	j.working.Add(-1)
+	j.helping.Done()
 }
 
 // lingering is how long who has nothing to do looks out for it before sleeping:
@@ -168,6 +202,21 @@ func (p *pool) join() (*job, *worker) {
 		}
 		p.wake.Wait()
 	}
+	return p.seat()
+}
+
+// joinIfWanted is join that does not wait.
+func (p *pool) joinIfWanted() (*job, *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.wanted) == 0 {
+		return nil, nil
+	}
+	return p.seat()
+}
+
+// seat takes a seat at the oldest job that wants help. The lock is held.
+func (p *pool) seat() (*job, *worker) {
 	j := p.wanted[0]
 	j.working.Add(1)
 	j.helping.Add(1) // while the job is wanted, so before its caller waits
