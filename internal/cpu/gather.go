@@ -93,9 +93,9 @@ func (c *stream) tokenScales(dst []float32, p *kv.Plane, lo, hi int) []float32 {
 		return dst[:0]
 	}
 	dst = dst[:hi-lo]
-	i := 0
-	for at := c.pages(c.seq, lo, hi); at.next(); i += at.slots {
-		tokenScales(dst[i:i+at.slots], &p.Scales, at.page, c.item.Head, at.slot)
+	rest := dst
+	for at := c.pages(c.seq, lo, hi); at.next(); rest = rest[at.slots:] {
+		tokenScales(rest[:at.slots], &p.Scales, at.page, c.item.Head, at.slot)
 	}
 	return dst
 }
@@ -135,7 +135,7 @@ func (w *worker) rowsOf(off []int, p *plane, a *area, from int) []int {
 
 // pages are those that hold the keys [lo, hi) of a sequence.
 type pages struct {
-	table  []kv.PageID
+	table  []kv.PageID // of the pages to come
 	size   int
 	lo, hi int // keys to come
 
@@ -145,18 +145,22 @@ type pages struct {
 
 func (w *worker) pages(seq, lo, hi int) pages {
 	view := &w.job.launch.KV
-	return pages{table: view.Seqs[seq].Pages, size: view.PageSize, lo: lo, hi: hi}
+	first := lo / view.PageSize // a division is a good part of what a walk costs
+	slot := lo - first*view.PageSize
+	return pages{table: view.Seqs[seq].Pages[first:], size: view.PageSize, lo: lo - slot, hi: hi, slot: slot}
 }
 
 // next moves to the first page, or the next one, if there is one.
 func (p *pages) next() bool {
-	if p.lo >= p.hi {
+	if p.slots > 0 {
+		p.slot = 0
+	}
+	if p.lo+p.slot >= p.hi {
 		return false
 	}
-	i := p.lo / p.size
-	p.page, p.slot = p.table[i], p.lo-i*p.size
-	p.slots = min(p.size-p.slot, p.hi-p.lo)
-	p.lo += p.slots
+	p.page, p.table = p.table[0], p.table[1:]
+	p.slots = min(p.size, p.hi-p.lo) - p.slot
+	p.lo += p.size
 	return true
 }
 

@@ -51,6 +51,7 @@ type worker struct {
 	s        []float32             // [rows, TileKeys] scores, then weights
 	alpha    []float32             // [rows]
 	fetch    [2][simd.TileKeys]int // rows to fetch while scoring, and while summing
+	lines    [2][]int              // [≤ TileKeys] scales of keys and of values to fetch, see listScales
 	visible  tile                  // keys of this tile that a mask leaves
 	list     []attn.State[float32] // to merge
 	weight   [mostAveraged]float64
@@ -66,6 +67,9 @@ func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
 	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
 	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
 		t.resize(simd.TileKeys)
+	}
+	for i := range w.lines {
+		w.lines[i] = resize(w.lines[i], simd.TileKeys)
 	}
 	for len(w.room) < heads {
 		w.room = append(w.room, stream{})
@@ -182,6 +186,8 @@ func (w *worker) sum(streams []stream, lo, hi int, unit float32) bool {
 		next := min(lo+simd.TileKeys, hi)
 		w.gather(&w.tiles[1], next, min(next+simd.TileKeys, hi))
 		w.next = w.following(next, hi)
+		w.lines[0] = w.listScales(w.lines[0], &w.job.launch.KV.K.Scales)
+		w.lines[1] = w.listScales(w.lines[1], &w.job.launch.KV.V.Scales)
 		for h := range streams {
 			streams[h].tile(h, lo, next)
 		}

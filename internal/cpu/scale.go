@@ -28,13 +28,54 @@ func (c *stream) scaledQueries(dst, q []float32) {
 	}
 }
 
-// tokenScales fills dst with the scales of the tokens of a page from a slot on.
+// tokenScales fills dst with the scales of the tokens of a page from a slot on. An
+// infinite scale is NaN.
 func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 	at := s.Offset(page, head, slot)
+	if s.SlotStride == 1 {
+		for i, x := range s.Values[at : at+len(dst)] {
+			dst[i] = x + (x - x)
+		}
+		return
+	}
 	for i := range dst {
 		x := s.Values[at]
-		dst[i] = x + (x - x) // an infinite scale is NaN
+		dst[i] = x + (x - x)
 		at += s.SlotStride
+	}
+}
+
+// lineScales is how many scales a line of the cache holds.
+const lineScales = 16
+
+// listScales lists where the lines of scales begin that belong to the next tile's
+// keys, in the first KV head, if each key has one: they lie elsewhere, a line or two
+// a page.
+func (w *worker) listScales(list []int, s *kv.Scales) []int {
+	list = list[:0]
+	if s.Kind != kv.TokenScale {
+		return list
+	}
+	step := max(1, lineScales/max(1, s.SlotStride))
+	for at := w.pages(w.next.seq, w.next.lo, w.next.hi); at.next(); {
+		first := s.Offset(at.page, 0, at.slot)
+		for i := 0; i < at.slots; i += step {
+			list = append(list, first+i*s.SlotStride)
+		}
+	}
+	return list
+}
+
+// fetchScales fetches the scales of a KV head of the next tile.
+func (w *worker) fetchScales(turn int) {
+	if turn >= w.next.heads {
+		return
+	}
+	head := w.next.head + turn
+	for i, s := range [...]*kv.Scales{&w.job.launch.KV.K.Scales, &w.job.launch.KV.V.Scales} {
+		if len(w.lines[i]) > 0 {
+			simd.Fetch(s.Values[head*s.HeadStride:], w.lines[i])
+		}
 	}
 }
 

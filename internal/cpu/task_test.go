@@ -155,3 +155,42 @@ func TestRowsOfAnAreaInTheOrderOfMemory(t *testing.T) {
 		}
 	})
 }
+
+// TestScalesToFetchAreThoseOfTheKeys: whatever the pages, the lines that are fetched
+// for a head hold the scales of all keys of the next tile, and lie among the scales.
+func TestScalesToFetchAreThoseOfTheKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const heads, pagesInAll = 3, 8
+		size := rapid.IntRange(1, 70).Draw(t, "page size")
+		s := kv.Scales{Kind: kv.TokenScale, SlotStride: rapid.SampledFrom([]int{1, heads, 17}).Draw(t, "stride")}
+		s.HeadStride, s.PageStride = s.SlotStride*size, s.SlotStride*size*heads
+		if s.SlotStride == heads {
+			s.HeadStride, s.PageStride = 1, heads*size
+		}
+		s.Values = make([]float32, s.PageStride*pagesInAll)
+		table := rapid.Permutation([]kv.PageID{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "pages")
+		lo := rapid.IntRange(0, pagesInAll*size-1).Draw(t, "lo")
+		w := &worker{job: &job{launch: &backend.Launch{KV: kv.View{PageSize: size, Seqs: []kv.Table{{Pages: table}}}}}}
+		w.next = area{heads: heads, lo: lo, hi: min(lo+simd.TileKeys, pagesInAll*size)}
+		lines := w.listScales(make([]int, 0, simd.TileKeys), &s)
+		for head := range heads {
+			for _, at := range lines {
+				if at += head * s.HeadStride; at < 0 || at >= len(s.Values) {
+					t.Fatalf("scale %d of %d is fetched", at, len(s.Values))
+				}
+			}
+			for key := w.next.lo; key < w.next.hi; key++ {
+				at := s.Offset(table[key/size], head, key%size)
+				if !slices.ContainsFunc(lines, func(line int) bool {
+					line += head * s.HeadStride
+					return line <= at && at < line+lineScales
+				}) {
+					t.Fatalf("head %d: scale %d of key %d is not among the lines at %v", head, at, key, lines)
+				}
+			}
+		}
+		if len(lines) > simd.TileKeys {
+			t.Fatalf("%d lines for %d keys", len(lines), w.next.hi-w.next.lo)
+		}
+	})
+}

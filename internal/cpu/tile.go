@@ -144,6 +144,7 @@ func (c *stream) accumulate(o []float32, rows int, p, alpha []float32, values si
 // summing, in the order of memory, so that each fetches other streams' rows.
 func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
 	k, v := &c.job.k, &c.job.v
+	c.fetchScales(turn)
 	if len(c.walking) == 1 {
 		scoring = simd.Ahead{Data: v.of(c.item.Head), Off: c.tiles[0].v, Bytes: v.row}
 		if next := c.tiles[1].k; len(next) > 0 {

@@ -192,6 +192,16 @@ func average(dst []float32, weight []float64, o [][]float32, l float64) {
 	averageGeneric(dst, weight, o, l, n)
 }
 
+func fetch(x []float32, at []int) {
+	switch {
+	case len(x) == 0 || len(at) == 0:
+	case useAVX512:
+		fetchAVX512(&x[0], &at[0], len(at))
+	case useAVX2:
+		fetchAVX2(&x[0], &at[0], len(at))
+	}
+}
+
 func readSum(data []byte) uint32 {
 	n := len(data) &^ 1023
 	if n == 0 || !useAVX2 {

@@ -95,6 +95,10 @@ func Divide(dst, a []float32, l float32) (finite bool) { return divide(dst, a, l
 // be one of o.
 func Average(dst []float32, weight []float64, o [][]float32, l float64) { average(dst, weight, o, l) }
 
+// Fetch fetches the numbers x[at[i]], and what lies beside them, into the cache while
+// something else is worked on. It is a hint, as [Ahead] is.
+func Fetch(x []float32, at []int) { fetch(x, at) }
+
 // AccumulateVisible is [Accumulate] where rows do not all see the tile's keys: a
 // key whose weight is −0, which is what [Softmax] gives to a score of −Inf, is
 // left out of the row's sum whatever its value holds. p is used up.
