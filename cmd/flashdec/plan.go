@@ -29,7 +29,9 @@ type planCmd struct {
 
 func (*planCmd) Help() string {
 	return `Nothing is computed: a plan follows from lengths alone, and from what flashdec tune
-found for this machine's CPU, if it has as many threads as --width says.
+found for this machine's CPU, if it has as many threads as --width says. Processors
+take an item at a time; where a CPU's threads take all KV heads of a page together,
+run may cut long sequences into more splits, and says so.
 
 Example, one long sequence among 63 short ones:
 

@@ -52,7 +52,7 @@ func besideAlone(t *testing.T, beside, alone *backend.Launch) {
 // others go beside it, under every rule that heads do not share, and where the sum of
 // one of them overflows.
 func TestHeadsSideBySideKeepTheirBits(t *testing.T) {
-	slopes := []float32{0.1, -0.2, 0.3, 0.4, 0.5, -0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2}
+	slopes := []float32{0.1, -0.2, 0.3, 0.4, 0.5, -0.6}
 	mask := &attn.Mask{Seqs: 1, Queries: 3, Keys: 5000, Visible: make([]uint8, 3*5000)}
 	for i := range mask.Visible {
 		mask.Visible[i] = uint8(i % 3)
@@ -80,7 +80,7 @@ func TestHeadsSideBySideKeepTheirBits(t *testing.T) {
 	} {
 		for _, layout := range []kv.Layout{kv.HND, kv.NHD} {
 			c := backendtest.Case{
-				Shape: attn.Shape{NumHeads: 12, NumKVHeads: 3, KeyDim: 48, ValueDim: 40},
+				Shape: attn.Shape{NumHeads: 6, NumKVHeads: 3, KeyDim: 24, ValueDim: 20},
 				Lens:  []int{5000, 0, 333, 40}, KType: kv.F16, VType: kv.BF16, NumSplits: 1,
 			}
 			change(&c)
