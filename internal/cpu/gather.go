@@ -82,6 +82,9 @@ func (p *plane) of(head int) []byte { return p.data[head*p.pitch.head:] }
 
 // scales lists the scales of the tile's keys [lo, hi), if each has one.
 func (c *stream) scales(t *tile, lo, hi int) {
+	if !c.job.scaled {
+		return // what resize has left are none
+	}
 	view := &c.job.launch.KV
 	t.kScale = c.tokenScales(t.kScale, &view.K, lo, hi)
 	t.vScale = c.tokenScales(t.vScale, &view.V, lo, hi)
@@ -121,16 +124,23 @@ func (w *worker) rowsOf(off []int, p *plane, a *area, from int) []int {
 		}
 		for ; i < stretches && n < len(off); i++ {
 			part := off[n:min(n+length-j, len(off))]
-			row := base + i*far + j*near
-			for k := range part {
-				part[k] = row
-				row += near
-			}
+			evenly(part, base+i*far+j*near, near)
 			n += len(part)
 			j = 0
 		}
 	}
 	return off[:n]
+}
+
+// evenly fills off with numbers from a first one on, at even distances.
+func evenly(off []int, first, step int) {
+	for ; len(off) >= 4; off = off[4:] {
+		off[0], off[1], off[2], off[3] = first, first+step, first+2*step, first+3*step
+		first += 4 * step
+	}
+	for i := range off {
+		off[i] = first + i*step
+	}
 }
 
 // pages are those that hold the keys [lo, hi) of a sequence.

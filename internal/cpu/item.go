@@ -186,8 +186,10 @@ func (w *worker) sum(streams []stream, lo, hi int, unit float32) bool {
 		next := min(lo+simd.TileKeys, hi)
 		w.gather(&w.tiles[1], next, min(next+simd.TileKeys, hi))
 		w.next = w.following(next, hi)
-		w.lines[0] = w.listScales(w.lines[0], &w.job.launch.KV.K.Scales)
-		w.lines[1] = w.listScales(w.lines[1], &w.job.launch.KV.V.Scales)
+		if w.job.scaled {
+			w.lines[0] = w.listScales(w.lines[0], &w.job.launch.KV.K.Scales)
+			w.lines[1] = w.listScales(w.lines[1], &w.job.launch.KV.V.Scales)
+		}
 		for h := range streams {
 			streams[h].tile(h, lo, next)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -21,6 +22,7 @@ type job struct {
 	partials states         // [Plan.Rows]
 	queries  []int          // [seqs] a sequence's first query among all
 	k, v     plane
+	scaled   bool // keys or values have a scale each
 	kernels  kernels
 
 	recorder  *recorder // nil: no trace is wanted
@@ -40,6 +42,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 	}
 	j.launch, j.done = l, done
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
+	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
 	j.next.Store(0)
 	j.stopped.Store(false)
 	j.partials.resize(l.Plan.Rows, l.Shape.ValueDim)

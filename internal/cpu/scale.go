@@ -68,7 +68,7 @@ func (w *worker) listScales(list []int, s *kv.Scales) []int {
 
 // fetchScales fetches the scales of a KV head of the next tile.
 func (w *worker) fetchScales(turn int) {
-	if turn >= w.next.heads {
+	if !w.job.scaled || turn >= w.next.heads {
 		return
 	}
 	head := w.next.head + turn
