@@ -272,7 +272,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x02, CX
@@ -577,7 +577,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x02, CX
@@ -882,7 +882,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x02, CX
@@ -1303,7 +1303,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -1590,7 +1590,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -1895,7 +1895,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -2328,7 +2328,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -2620,7 +2620,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -2928,7 +2928,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x01, CX
@@ -3405,7 +3405,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -3726,7 +3726,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -4057,7 +4057,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -4512,7 +4512,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -4809,7 +4809,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -5120,7 +5120,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -5555,7 +5555,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -5847,7 +5847,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -6155,7 +6155,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y1
 	LEAQ    -8(AX), AX
 	MOVQ    AX, CX
 	SHLQ    $0x00, CX
@@ -6614,7 +6614,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	SHLQ    $0x02, AX
 	ADDQ    AX, o+0(FP)
@@ -6924,7 +6924,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	SHLQ    $0x02, AX
 	ADDQ    AX, o+0(FP)
@@ -7236,7 +7236,7 @@ rest:
 	CMPQ    8(SP), AX
 	CMOVQLT 8(SP), AX
 	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVDQU (CX)(AX*4), Y2
+	VMOVUPS (CX)(AX*4), Y2
 	LEAQ    -8(AX), AX
 	SHLQ    $0x02, AX
 	ADDQ    AX, o+0(FP)

@@ -18,12 +18,26 @@ var (
 	hasVNNI   = hasAVX512 && hasVBMI && cpu.X86.HasAVX512VNNI
 )
 
+// inHalves says that the processor does 512 bits in two halves: AMD's family 25
+// (Zen 3 and 4; only Zen 4 of it has AVX-512). Scores of 16-bit types then come from
+// vectors of 256 bits.
+var inHalves = hasAVX512 && isFamily25()
+
+func isFamily25() bool {
+	const amd = 'A' | 'u'<<8 | 't'<<16 | 'h'<<24
+	vendor, signature := cpuid()
+	family, extended := signature>>8&0xf, signature>>20&0xff
+	return vendor == amd && family+extended == 25
+}
+
 // minDim is the least row that the assembly takes: where it has no masked loads
 // it reads the last 8 elements together, and NaN codes are looked for by 8.
 const minDim = 8
 
 func scoresFor(e Elem) ScoresFunc {
 	switch {
+	case useAVX512 && inHalves && (e == F16 || e == BF16):
+		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
 	case useAVX512 && (e != I4 || hasVBMI):
 		return scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
@@ -34,6 +48,8 @@ func scoresFor(e Elem) ScoresFunc {
 
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
+	case useAVX512 && e == F32:
+		return accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
 	case useAVX512 && (e != I4 || hasVBMI):
 		return accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
@@ -44,6 +60,14 @@ func accumulateFor(e Elem) AccumulateFunc {
 
 // sizesAVX512: 32 registers hold the sums of any number of rows up to 8.
 var sizesAVX512 = sizes{0, 1, 2, 3, 4, 5, 6, 7, 8}
+
+// sizesPairs: two rows' sums of 128 elements are as many as registers hold, so that
+// values are read from front to back in one pass. Values of 32 bits need no
+// unpacking that would be done again for the next rows.
+var sizesPairs = sizes{0, 1, 2, 2, 2, 5, 6, 7, 8}
+
+// sizesHalves: four rows meet four keys at a time.
+var sizesHalves = sizes{0, 1, 2, 3, 4, 3, 3, 4, 4}
 
 // With masked loads only E4M3's NaN is left to plain Go; without, rows below
 // minDim and nibbles off the byte are, too.

@@ -40,3 +40,9 @@ func guarded(t testing.TB, n int, atEnd bool) []byte {
 func guardedFloats(t testing.TB, n int, atEnd bool) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(guarded(t, 4*n, atEnd)))), n)
 }
+
+// guardedInts is guarded for int.
+func guardedInts(t testing.TB, n int, atEnd bool) []int {
+	size := int(unsafe.Sizeof(0))
+	return unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(guarded(t, size*n, atEnd)))), n)
+}

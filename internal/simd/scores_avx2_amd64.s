@@ -161,7 +161,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y3
+	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VMOVUPS     (SI)(R11*4), Y4
@@ -427,7 +427,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y5
+	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VMOVUPS     (SI)(R12*4), Y6
@@ -727,7 +727,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y9
+	VMOVUPS     (R14)(R13*4), Y9
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -990,7 +990,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y3
+	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VCVTPH2PS   (SI)(R11*2), Y4
@@ -1238,7 +1238,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y5
+	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VCVTPH2PS   (SI)(R12*2), Y6
@@ -1538,7 +1538,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y9
+	VMOVUPS     (R14)(R13*4), Y9
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -1819,7 +1819,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y3
+	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VPMOVZXWD   (SI)(R11*2), Y4
@@ -2087,7 +2087,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y5
+	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VPMOVZXWD   (SI)(R12*2), Y6
@@ -2407,7 +2407,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y9
+	VMOVUPS     (R14)(R13*4), Y9
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -2727,7 +2727,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y4
+	VMOVUPS     (R12)(R11*4), Y4
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VPMOVSXBW   (SI)(R11*1), X5
@@ -3043,7 +3043,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y6
+	VMOVUPS     (R13)(R12*4), Y6
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VPMOVSXBW   (SI)(R12*1), X7
@@ -3408,7 +3408,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y10
+	VMOVUPS     (R14)(R13*4), Y10
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -3717,7 +3717,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y3
+	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VPMOVZXBW   (SI)(R11*1), X4
@@ -4005,7 +4005,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y5
+	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VPMOVZXBW   (SI)(R12*1), X6
@@ -4345,7 +4345,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y9
+	VMOVUPS     (R14)(R13*4), Y9
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -4630,7 +4630,7 @@ width1done:
 	TESTQ       R11, R11
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R12
-	VMOVDQU     (R12)(R11*4), Y3
+	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
 	VPMOVSXBD   (SI)(R11*1), Y4
@@ -4898,7 +4898,7 @@ width1done:
 	TESTQ       R12, R12
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R13
-	VMOVDQU     (R13)(R12*4), Y5
+	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
 	VPMOVSXBD   (SI)(R12*1), Y6
@@ -5218,7 +5218,7 @@ width1done:
 	TESTQ       R13, R13
 	JZ          reduce
 	LEAQ        lanesAVX2<>+0(SB), R14
-	VMOVDQU     (R14)(R13*4), Y9
+	VMOVUPS     (R14)(R13*4), Y9
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
@@ -5538,7 +5538,7 @@ width1done:
 	TESTQ        R11, R11
 	JZ           reduce
 	LEAQ         lanesAVX2<>+0(SB), R12
-	VMOVDQU      (R12)(R11*4), Y4
+	VMOVUPS      (R12)(R11*4), Y4
 	SUBQ         $+8, R11
 	LEAQ         (R10)(R11*4), R10
 	VPBROADCASTD (SI), Y5
@@ -5857,7 +5857,7 @@ width1done:
 	TESTQ        R12, R12
 	JZ           reduce
 	LEAQ         lanesAVX2<>+0(SB), R13
-	VMOVDQU      (R13)(R12*4), Y6
+	VMOVUPS      (R13)(R12*4), Y6
 	SUBQ         $+8, R12
 	LEAQ         (R10)(R12*4), R10
 	VPBROADCASTD (SI), Y7
@@ -6218,7 +6218,7 @@ width1done:
 	TESTQ        R13, R13
 	JZ           reduce
 	LEAQ         lanesAVX2<>+0(SB), R14
-	VMOVDQU      (R14)(R13*4), Y10
+	VMOVUPS      (R14)(R13*4), Y10
 	SUBQ         $+8, R13
 	LEAQ         (R10)(R13*4), R10
 	LEAQ         (R12)(R13*4), R12

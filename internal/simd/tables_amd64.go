@@ -51,3 +51,8 @@ var integerAccumulateVNNI = [NumElems]blocks[integerAccumulateKernel]{
 	I8: {1: integerAccumulateI8x1VNNI, 2: integerAccumulateI8x2VNNI, 3: integerAccumulateI8x3VNNI, 4: integerAccumulateI8x4VNNI},
 	I4: {1: integerAccumulateI4x1VNNI, 2: integerAccumulateI4x2VNNI, 3: integerAccumulateI4x3VNNI, 4: integerAccumulateI4x4VNNI},
 }
+
+var scoresHalves = [NumElems]blocks[scoresKernel]{
+	F16:  {1: scoresF16x1Halves, 2: scoresF16x2Halves, 3: scoresF16x3Halves, 4: scoresF16x4Halves},
+	BF16: {1: scoresBF16x1Halves, 2: scoresBF16x2Halves, 3: scoresBF16x3Halves, 4: scoresBF16x4Halves},
+}

@@ -39,7 +39,7 @@ func randomTile(t *testing.T, rng *rand.Rand, e Elem) *tileCase {
 	for i := range data {
 		data[i] = 0x7f // NaN in most types: what no row holds must not be used
 	}
-	c.tile = Tile{data, make([]int, c.keys)}
+	c.tile = Tile{data, guardedInts(t, c.keys, c.atEnd)}
 	order := rng.Perm(c.keys)
 	if rng.IntN(3) == 0 {
 		slices.Sort(order) // evenly spaced, and perhaps adjacent

@@ -4,6 +4,7 @@ import (
 	"github.com/mmcloughlin/avo/attr"
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	"github.com/mmcloughlin/avo/x86"
 )
 
 const rodata = attr.NOPTR | attr.RODATA
@@ -29,12 +30,23 @@ type loader struct {
 	g    *gen
 	e    elem
 	a, b reg.VecVirtual
+	odd  reg.OpmaskVirtual
 }
 
 // loader sets up the constants of type e.
 func (g *gen) loader(e elem) *loader {
 	l := &loader{g: g, e: e}
 	switch {
+	case e.name == "BF16" && g.level == &halves:
+		l.a, l.odd = g.vec(), g.K()
+		var places []uint32
+		for i := uint32(0); i < 8; i++ {
+			places = append(places, i|i<<16)
+		}
+		g.VMOVUPS(g.table("bf16Places", places...), l.a)
+		words := g.GP32()
+		g.MOVL(op.U32(0xaaaaaaaa), words)
+		g.KMOVD(words, l.odd)
 	case e.name == "E4M3" && g.lanes == 16:
 		l.a = g.YMM()
 		g.VPBROADCASTD(g.table("e4m3Mask", 0xbfffbfff), l.a)
@@ -75,8 +87,7 @@ func (l *loader) load(m op.Mem, dst reg.VecVirtual) {
 	case "F16":
 		g.VCVTPH2PS(m, dst)
 	case "BF16":
-		g.VPMOVZXWD(m, dst)
-		g.VPSLLD(op.U8(16), dst, dst)
+		l.bf16(m, dst)
 	case "E4M3": // sign, exponent and mantissa to a binary16's places, 2⁸ too small
 		h := half()
 		g.VPMOVSXBW(m, h)
@@ -92,6 +103,30 @@ func (l *loader) load(m op.Mem, dst reg.VecVirtual) {
 	case "I4":
 		l.i4(m, dst)
 	}
+}
+
+// bf16 puts each element into the upper half of its lane: where shuffles are dear
+// by one permutation of words, those of the lower halves masked to zero.
+func (l *loader) bf16(m op.Mem, dst reg.VecVirtual) {
+	g := l.g
+	if g.level == &halves {
+		g.loadHalf(m, dst)
+		g.VPERMW_Z(dst, l.a, l.odd, dst)
+		return
+	}
+	g.VPMOVZXWD(m, dst)
+	g.VPSLLD(op.U8(16), dst, dst)
+}
+
+// loadHalf loads the lower half of a vector and clears the upper one. avo takes a
+// load of the half for one that leaves the rest as it was.
+func (g *gen) loadHalf(m op.Mem, dst reg.VecVirtual) {
+	load, err := x86.VMOVUPS(m, dst.AsX())
+	if err != nil {
+		panic(err)
+	}
+	load.Outputs = []op.Op{dst}
+	g.Instruction(load)
 }
 
 func (l *loader) e4m3(h, dst reg.VecVirtual) {
@@ -178,6 +213,6 @@ func (g *gen) lastLanes(n reg.GPVirtual) reg.VecVirtual {
 	t := g.table("lanes", 0, 0, 0, 0, 0, 0, 0, 0, ones, ones, ones, ones, ones, ones, ones, ones)
 	base, mask := g.GP64(), g.vec()
 	g.LEAQ(t, base)
-	g.VMOVDQU(op.Mem{Base: base, Index: n, Scale: 4}, mask)
+	g.VMOVUPS(op.Mem{Base: base, Index: n, Scale: 4}, mask)
 	return mask
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -16,8 +17,12 @@ type level struct {
 	name   string
 	suffix string // of function names
 	lanes  int
+	// types are the element types that there are kernels for, all if there are none.
+	types []string
 	// blocks are the numbers of rows that there are kernels for.
 	blocks []int
+	// quads is whether rows are scored with four keys at a time, not two.
+	quads bool
 	// scoreWidths[R] are the numbers of vectors of a key that are scored together
 	// for R rows, largest first.
 	scoreWidths map[int][]int
@@ -43,7 +48,28 @@ var (
 		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
 	}
 	vnni = level{name: "vnni", suffix: "VNNI", lanes: 16, blocks: []int{1, 2, 3, 4}}
+	// halves is for scores on processors that do 512 bits in two halves: AVX-512's
+	// 32 registers, 256 bits of each.
+	halves = level{
+		name: "halves", suffix: "Halves", lanes: 8, types: []string{"F16", "BF16"},
+		blocks: []int{1, 2, 3, 4}, quads: true,
+		scoreWidths: map[int][]int{1: {8, 1}, 2: {4, 1}, 3: {4, 1}, 4: {4, 1}},
+	}
 )
+
+// elems are the level's element types.
+func (l *level) elems() []elem {
+	if l.types == nil {
+		return elems
+	}
+	var some []elem
+	for _, e := range elems {
+		if slices.Contains(l.types, e.name) {
+			some = append(some, e)
+		}
+	}
+	return some
+}
 
 // gen is the context of one file at one level.
 type gen struct {

@@ -45,6 +45,9 @@ func run(dir string) error {
 	}); err != nil {
 		return err
 	}
+	if err := writeAll(dir, &halves, map[string]func(*gen){"scores": scoresFile, "cpuid": cpuidFile}); err != nil {
+		return err
+	}
 	return writeTables(dir, levels)
 }
 

@@ -8,9 +8,13 @@ import (
 )
 
 func scoresFile(g *gen) {
-	for _, e := range elems {
+	for _, e := range g.elems() {
 		for _, r := range g.blocks {
-			scores{gen: g, e: e, rows: r}.emit()
+			if k := (scores{gen: g, e: e, rows: r}); g.quads {
+				quads{k}.emit()
+			} else {
+				k.emit()
+			}
 		}
 	}
 }
@@ -32,10 +36,15 @@ type scores struct {
 // Two keys make a block: it ends with one reduction.
 const blockKeys = 2
 
-func (g scores) emit() {
+// begin begins the function.
+func (g scores) begin() {
 	name := fmt.Sprintf("scores%sx%d%s", g.e.name, g.rows, g.suffix)
 	g.TEXT(name, "func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, "+aheadArgs+")",
 		fmt.Sprintf("computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for %d rows.", g.rows))
+}
+
+func (g scores) emit() {
+	g.begin()
 	load := g.loader(g.e)
 	zero := g.zero()
 	s, j := g.param("s"), g.GP64()
@@ -187,7 +196,7 @@ func (g scores) restOverlapping(load *loader, left reg.GPVirtual, acc []reg.VecV
 		for r := range g.rows {
 			x := g.vec()
 			g.VANDPS(q.at(r), mask, x)
-			g.VFMADD231PS(x, v, acc[r*blockKeys+c])
+			g.VFMADD231PS(x, v, acc[r*len(ptr)+c])
 		}
 	}
 }

@@ -19,6 +19,7 @@ func writeTables(dir string, levels []*level) error {
 	for _, stage := range []string{"Scores", "Accumulate"} {
 		integerTable(&b, &vnni, stage)
 	}
+	table(&b, &halves, "scores", "scoresKernel")
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func writeTables(dir string, levels []*level) error {
 // table is a level's kernels of a stage, by their number of rows.
 func table(b *bytes.Buffer, l *level, stage, kernel string) {
 	fmt.Fprintf(b, "\nvar %s%s = [NumElems]blocks[%s]{\n", stage, l.suffix, kernel)
-	for _, e := range elems {
+	for _, e := range l.elems() {
 		fmt.Fprintf(b, "%s: {", e.name)
 		for _, r := range l.blocks {
 			fmt.Fprintf(b, "%d: %s%sx%d%s, ", r, stage, e.name, r, l.suffix)
