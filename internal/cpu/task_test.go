@@ -194,3 +194,38 @@ func TestScalesToFetchAreThoseOfTheKeys(t *testing.T) {
 		}
 	})
 }
+
+// TestLeadingRowsAreThoseOfTheNextKeys: what is fetched during a tile lies lead rows
+// ahead, in the next tile of the chunk or in what follows it.
+func TestLeadingRowsAreThoseOfTheNextKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		heads, size := rapid.IntRange(1, 4).Draw(t, "heads"), rapid.IntRange(1, 70).Draw(t, "page size")
+		plane := drawPlane(t, heads, size)
+		table := rapid.Permutation([]kv.PageID{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "pages")
+		keys := rapid.IntRange(1, 8*size).Draw(t, "keys")
+		lo := rapid.IntRange(0, keys-1).Draw(t, "lo")
+		mid := min(lo+rapid.IntRange(1, simd.TileKeys).Draw(t, "tile"), keys)
+		head, lead := rapid.IntRange(0, heads-1).Draw(t, "head"), rapid.IntRange(1, simd.TileKeys-1).Draw(t, "lead")
+		j := &job{launch: &backend.Launch{KV: kv.View{PageSize: size, Seqs: []kv.Table{{Pages: table, Len: keys}}}}}
+		j.k, j.v = planeOf(&plane), planeOf(&plane)
+		w := &worker{job: j, next: area{head: head, heads: 1, lo: mid, hi: min(mid+simd.TileKeys, keys)}}
+		c := &stream{worker: w, item: &plan.Item{Head: head}}
+		row := func(key int) int { return plane.Offset(table[key/size], head, key%size) - plane.Offset(0, head, 0) }
+		var this, next, want []int
+		for key := lo; key < mid; key++ {
+			this = append(this, row(key))
+		}
+		if rapid.Bool().Draw(t, "the chunk goes on") {
+			for key := mid; key < w.next.hi; key++ {
+				next = append(next, row(key))
+			}
+		}
+		for key := min(lo+lead, mid); key < min(mid+lead, w.next.hi); key++ {
+			want = append(want, row(key))
+		}
+		want = want[:min(len(want), simd.TileKeys)]
+		if got := c.leading(make([]int, simd.TileKeys), &j.k, this, next, lead); len(want)+len(got) > 0 && !slices.Equal(got, want) {
+			t.Fatalf("rows %v, want %v", got, want)
+		}
+	})
+}

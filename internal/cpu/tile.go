@@ -138,19 +138,22 @@ func (c *stream) accumulate(o []float32, rows int, p, alpha []float32, values si
 	}
 }
 
-// ahead is what to fetch during a tile's first step. A stream that walks alone takes
-// its values while scoring, and the next tile's keys while summing. Streams side by
-// side share the next tiles of all of them, keys while scoring and values while
-// summing, in the order of memory, so that each fetches other streams' rows.
+// ahead is what to fetch during a tile's first step. A stream that walks alone leads
+// each plane's reading by some rows. Streams side by side share the next tiles of all
+// of them, keys while scoring and values while summing, in the order of memory, so
+// that each fetches other streams' rows.
 func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
 	k, v := &c.job.k, &c.job.v
 	c.fetchScales(turn)
 	if len(c.walking) == 1 {
-		scoring = simd.Ahead{Data: v.of(c.item.Head), Off: c.tiles[0].v, Bytes: v.row}
-		if next := c.tiles[1].k; len(next) > 0 {
-			return scoring, simd.Ahead{Data: k.of(c.item.Head), Off: next, Bytes: k.row}
+		shape, kernels := &c.job.launch.Shape, &c.job.kernels
+		kLead, vLead := simd.Lead(kernels.k, shape.KeyDim, c.rows), simd.Lead(kernels.v, shape.ValueDim, c.rows)
+		rows := c.leading(c.fetch[0][:], k, c.tiles[0].k, c.tiles[1].k, kLead)
+		scoring = simd.Ahead{Data: k.of(c.item.Head), Off: rows, Bytes: k.row}
+		if k.pitch != v.pitch || kLead != vLead {
+			rows = c.leading(c.fetch[1][:], v, c.tiles[0].v, c.tiles[1].v, vLead)
 		}
-		return scoring, simd.Ahead{Data: k.data, Off: c.rowsOf(c.fetch[1][:], k, &c.next, 0), Bytes: k.row}
+		return scoring, simd.Ahead{Data: v.of(c.item.Head), Off: rows, Bytes: v.row}
 	}
 	from := turn * simd.TileKeys
 	rows := c.rowsOf(c.fetch[0][:], k, &c.next, from)
@@ -159,4 +162,16 @@ func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
 		rows = c.rowsOf(c.fetch[1][:], v, &c.next, from)
 	}
 	return scoring, simd.Ahead{Data: v.data, Off: rows, Bytes: v.row}
+}
+
+// leading fills off with the rows that lie lead rows ahead of this tile's: the rest of
+// this tile, and the beginning of the next one, or of what follows.
+func (c *stream) leading(off []int, p *plane, this, next []int, lead int) []int {
+	n := copy(off, this[min(lead, len(this)):])
+	if len(next) > 0 {
+		return off[:n+copy(off[n:], next[:min(lead, len(next))])]
+	}
+	a := c.next
+	a.head -= c.item.Head // rows are counted from where this head's begin
+	return off[:n+len(c.rowsOf(off[n:min(n+lead, len(off))], p, &a, 0))]
 }

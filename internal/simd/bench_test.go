@@ -89,21 +89,17 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		m[r] = float32(math.Inf(-1))
 	}
 	scores, accumulate := tileSteps(e, q, group, dim)
-	var lists [2][TileKeys]int
-	list := func(side, from int) []int {
-		off := lists[side][:max(0, min(TileKeys, keys-from))]
-		for i := range off {
-			off[i] = (from + i) * size
-		}
-		return off
-	}
-	off := list(0, 0)
+	var list [2 * TileKeys]int
+	lead := Lead(e, dim, group)
 	for j := 0; j < keys; j += TileKeys {
-		next := list(1-j/TileKeys%2, j+TileKeys)
-		scores(s, Tile{k, off}, Ahead{v, off, size})
+		n := min(2*TileKeys, keys-j)
+		for i := range n {
+			list[i] = (j + i) * size
+		}
+		off, next := list[:min(TileKeys, n)], list[min(lead, n):min(lead+TileKeys, n)]
+		scores(s, Tile{k, off}, Ahead{k, next, size})
 		Softmax(s, TileKeys, group, len(off), m, l, alpha)
-		accumulate(o, s, alpha, Tile{v, off}, Ahead{k, next, size})
-		off = next
+		accumulate(o, s, alpha, Tile{v, off}, Ahead{v, next, size})
 	}
 }
 
