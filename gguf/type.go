@@ -3,6 +3,8 @@ package gguf
 import (
 	"fmt"
 	"math"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // Type is the type of a tensor's elements, numbered as in the file. The quantised ones are stored in
@@ -29,17 +31,17 @@ var types = [...]struct {
 	elements, bytes int // of a block
 	dequantise      func(dst []float32, src []byte)
 }{
-	F32:  {"F32", 1, 4, widenF32},
-	F16:  {"F16", 1, 2, widenF16},
-	BF16: {"BF16", 1, 2, widenBF16},
-	Q4_0: {"Q4_0", 32, 18, dequantiseQ4_0},
-	Q4_1: {"Q4_1", 32, 20, dequantiseQ4_1},
-	Q5_0: {"Q5_0", 32, 22, blocks(32, 22, dequantiseQ5_0)},
-	Q5_1: {"Q5_1", 32, 24, blocks(32, 24, dequantiseQ5_1)},
-	Q8_0: {"Q8_0", 32, 34, dequantiseQ8_0},
-	Q4_K: {"Q4_K", 256, 144, blocks(256, 144, dequantiseQ4_K)},
-	Q5_K: {"Q5_K", 256, 176, blocks(256, 176, dequantiseQ5_K)},
-	Q6_K: {"Q6_K", 256, 210, blocks(256, 210, dequantiseQ6_K)},
+	F32:  {"F32", 1, 4, plain(simd.F32)},
+	F16:  {"F16", 1, 2, plain(simd.F16)},
+	BF16: {"BF16", 1, 2, plain(simd.BF16)},
+	Q4_0: {"Q4_0", 32, 18, quantised(simd.Q4_0)},
+	Q4_1: {"Q4_1", 32, 20, quantised(simd.Q4_1)},
+	Q5_0: {"Q5_0", 32, 22, quantised(simd.Q5_0)},
+	Q5_1: {"Q5_1", 32, 24, quantised(simd.Q5_1)},
+	Q8_0: {"Q8_0", 32, 34, quantised(simd.Q8_0)},
+	Q4_K: {"Q4_K", 256, 144, quantised(simd.Q4_K)},
+	Q5_K: {"Q5_K", 256, 176, quantised(simd.Q5_K)},
+	Q6_K: {"Q6_K", 256, 210, quantised(simd.Q6_K)},
 }
 
 // others names types that exist but are not read, for the error.

@@ -60,7 +60,10 @@ const (
 )
 
 // blockOf are the kernels' names of types of blocks.
-var blockOf = map[gguf.Type]simd.Block{gguf.Q4_0: simd.Q4_0, gguf.Q4_1: simd.Q4_1, gguf.Q8_0: simd.Q8_0}
+var blockOf = map[gguf.Type]simd.Block{
+	gguf.Q4_0: simd.Q4_0, gguf.Q4_1: simd.Q4_1, gguf.Q5_0: simd.Q5_0, gguf.Q5_1: simd.Q5_1, gguf.Q8_0: simd.Q8_0,
+	gguf.Q4_K: simd.Q4_K, gguf.Q5_K: simd.Q5_K, gguf.Q6_K: simd.Q6_K,
+}
 
 // newCrew starts threads−1 helpers. Between the jobs of a step they assist, unless that is nil: it returns when
 // what it is given holds, and reports whether it could be of use.

@@ -7,6 +7,9 @@ import (
 	"testing"
 )
 
+// numbersOf says where each layout has binary16 numbers.
+var numbersOf = [NumBlocks][]int{Q4_0: {0}, Q4_1: {0, 2}, Q8_0: {0}, Q5_0: {0}, Q5_1: {0, 2}, Q4_K: {0, 2}, Q5_K: {0, 2}, Q6_K: {208}}
+
 // randomBlocks is rows of blocks with random codes and moderate scales.
 func randomBlocks(rng *rand.Rand, b Block, n int) []byte {
 	data := make([]byte, n*b.Bytes())
@@ -14,9 +17,8 @@ func randomBlocks(rng *rand.Rand, b Block, n int) []byte {
 		data[i] = byte(rng.Uint32())
 	}
 	for at := 0; at < len(data); at += b.Bytes() {
-		Narrow(data[at:at+2], F16, []float32{float32(rng.NormFloat64())})
-		if b == Q4_1 {
-			Narrow(data[at+2:at+4], F16, []float32{float32(rng.NormFloat64())})
+		for _, number := range numbersOf[b] {
+			Narrow(data[at+number:at+number+2], F16, []float32{float32(rng.NormFloat64())})
 		}
 	}
 	return data
@@ -62,7 +64,7 @@ func TestDotEqualsFloat64(t *testing.T) {
 
 func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	data := randomBlocks(rng, b, rows*blocks)
-	x, row := make([]float32, blocks*BlockElements), make([]float32, blocks*BlockElements)
+	x, row := make([]float32, blocks*b.Elements()), make([]float32, blocks*b.Elements())
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
@@ -98,7 +100,7 @@ func TestDequantiseEqualsPlain(t *testing.T) {
 					data[2*b.Bytes()], data[2*b.Bytes()+1] = 1, 0x7e
 				}
 				const guard = 12345
-				got, want := make([]float32, blocks*BlockElements+1), make([]float32, blocks*BlockElements)
+				got, want := make([]float32, blocks*b.Elements()+1), make([]float32, blocks*b.Elements())
 				got[len(want)] = guard
 				Dequantise(b, got[:len(want)], data)
 				dequantiseGeneric(b, want, data)
@@ -122,9 +124,11 @@ func TestDotPassesNaNOn(t *testing.T) {
 		for b := range Block(NumBlocks) {
 			const rows, blocks = 3, 5
 			data := randomBlocks(rng, b, rows*blocks)
-			at := (1*blocks + 3) * b.Bytes()
-			data[at], data[at+1] = 0, 0x7e
-			x, y := make([]float32, blocks*BlockElements), make([]float32, rows)
+			for _, number := range numbersOf[b] {
+				at := (1*blocks+3)*b.Bytes() + number
+				data[at], data[at+1] = 0, 0x7e
+			}
+			x, y := make([]float32, blocks*b.Elements()), make([]float32, rows)
 			for i := range x {
 				x[i] = 1
 			}
@@ -148,7 +152,7 @@ func TestDotChecksItsData(t *testing.T) {
 						t.Errorf("%v: 2 rows of one block were found in one block and a part", b)
 					}
 				}()
-				Dot(b)(make([]float32, 2), vector(make([]float32, BlockElements)), make([]byte, 2*b.Bytes()-1))
+				Dot(b)(make([]float32, 2), vector(make([]float32, b.Elements())), make([]byte, 2*b.Bytes()-1))
 			}()
 		}
 	})
@@ -165,7 +169,7 @@ func BenchmarkDot(b *testing.B) {
 				}
 				defer restore()
 				const cols, rows = 2048, 32 << 10
-				data := make([]byte, rows*cols/BlockElements*q.Bytes())
+				data := make([]byte, rows*q.RowBytes(cols))
 				for i := range data {
 					data[i] = 1
 				}

@@ -121,11 +121,37 @@ func dotBy(b Block, kernel dotKernel) DotFunc {
 // rows is how many blocks of x each of the rows y has in data, 0 where there is
 // nothing to compute.
 func (v *Vector) rows(b Block, y []float32, data []byte) int {
-	blocks := len(v.x) / BlockElements
+	blocks := len(v.x) / b.Elements()
 	if len(y) == 0 || blocks == 0 {
 		clear(y)
 		return 0
 	}
 	_ = data[len(y)*blocks*b.Bytes()-1]
 	return blocks
+}
+
+// widenedRows is how many rows are widened at a time.
+const widenedRows = 8
+
+// dotWidened is for blocks without a kernel of their own: rows become float32 first.
+func dotWidened(b Block) DotFunc {
+	return func(y []float32, v *Vector, data []byte) {
+		if v.rows(b, y, data) == 0 {
+			return
+		}
+		n, size := len(v.x), b.RowBytes(len(v.x))
+		room, scores := make([]float32, widenedRows*n), Scores(F32)
+		tile := Tile{Data: unsafe.Slice((*byte)(unsafe.Pointer(&room[0])), 4*len(room))}
+		var off [widenedRows]int
+		for i := range off {
+			off[i] = 4 * n * i
+		}
+		for len(y) > 0 {
+			rows := min(widenedRows, len(y))
+			dequantise(b, room[:rows*n], data)
+			tile.Off = off[:rows]
+			scores(y, rows, v.x, 1, n, tile, Ahead{})
+			y, data = y[rows:], data[rows*size:]
+		}
+	}
 }

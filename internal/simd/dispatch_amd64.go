@@ -91,23 +91,33 @@ var (
 )
 
 func dequantise(b Block, dst []float32, src []byte) {
-	blocks := len(dst) / BlockElements
-	if blocks == 0 || !useAVX2 {
+	kernel := dequantiseKernelOf(b)
+	n := len(dst) / b.Elements()
+	if n == 0 || kernel == nil {
 		dequantiseGeneric(b, dst, src)
 		return
 	}
-	_ = src[blocks*b.Bytes()-1]
-	if useAVX512 {
-		dequantiseAVX512[b](&dst[0], &src[0], blocks)
-	} else {
-		dequantiseAVX2[b](&dst[0], &src[0], blocks)
+	_ = src[n*b.Bytes()-1]
+	kernel(&dst[0], &src[0], n)
+}
+
+func dequantiseKernelOf(b Block) dequantiseKernel {
+	switch {
+	case useAVX512:
+		return dequantiseAVX512[b]
+	case useAVX2:
+		return dequantiseAVX2[b]
 	}
+	return nil
 }
 
 // fixedKernel is assembly for blocks with an x in fixed point.
 type fixedKernel = func(y *float32, rows int, row, x *byte, blocks int)
 
-var fixedAVX512 = [NumBlocks]fixedKernel{Q4_0: fixedQ4_0AVX512, Q4_1: fixedQ4_1AVX512, Q8_0: fixedQ8_0AVX512}
+var fixedAVX512 = [NumBlocks]fixedKernel{
+	Q4_0: fixedQ4_0AVX512, Q4_1: fixedQ4_1AVX512, Q8_0: fixedQ8_0AVX512, Q5_0: fixedQ5_0AVX512, Q5_1: fixedQ5_1AVX512,
+	Q4_K: fixedQ4_KAVX512, Q5_K: fixedQ5_KAVX512, Q6_K: fixedQ6_KAVX512,
+}
 
 // fixes reports whether kernels for x in fixed point are in use.
 func fixes() bool { return useVNNI }
@@ -133,15 +143,19 @@ func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
 }
 
 func dotFor(b Block) DotFunc {
+	float := dotWidened(b)
 	switch {
-	case fixes():
-		return dotFixed(b, fixedAVX512[b], dotBy(b, dotAVX512[b]))
-	case useAVX512:
-		return dotBy(b, dotAVX512[b])
-	case useAVX2:
-		return dotBy(b, dotAVX2[b])
+	case useAVX512 && dotAVX512[b] != nil:
+		float = dotBy(b, dotAVX512[b])
+	case useAVX2 && dotAVX2[b] != nil:
+		float = dotBy(b, dotAVX2[b])
+	case !useAVX2:
+		float = dotPlain(b)
 	}
-	return dotPlain(b)
+	if fixes() {
+		return dotFixed(b, fixedAVX512[b], float)
+	}
+	return float
 }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {

@@ -39,8 +39,8 @@ var (
 )
 
 func dequantise(b Block, dst []float32, src []byte) {
-	blocks := len(dst) / BlockElements
-	if blocks == 0 || !useNEON {
+	blocks := len(dst) / b.Elements()
+	if blocks == 0 || !useNEON || dequantiseNEON[b] == nil {
 		dequantiseGeneric(b, dst, src)
 		return
 	}
@@ -49,8 +49,11 @@ func dequantise(b Block, dst []float32, src []byte) {
 }
 
 func dotFor(b Block) DotFunc {
-	if useNEON {
+	switch {
+	case useNEON && dotNEON[b] != nil:
 		return dotBy(b, dotNEON[b])
+	case useNEON:
+		return dotWidened(b)
 	}
 	return dotPlain(b)
 }

@@ -23,3 +23,28 @@ func fixedQ4_1AVX512(y *float32, rows int, row *byte, x *byte, blocks int)
 //
 //go:noescape
 func fixedQ8_0AVX512(y *float32, rows int, row *byte, x *byte, blocks int)
+
+// fixedQ5_0AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q5_0 blocks, at least 1, with x in fixed point.
+//
+//go:noescape
+func fixedQ5_0AVX512(y *float32, rows int, row *byte, x *byte, blocks int)
+
+// fixedQ5_1AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q5_1 blocks, at least 1, with x in fixed point.
+//
+//go:noescape
+func fixedQ5_1AVX512(y *float32, rows int, row *byte, x *byte, blocks int)
+
+// fixedQ4_KAVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_K blocks, at least 1, with x in fixed point.
+//
+//go:noescape
+func fixedQ4_KAVX512(y *float32, rows int, row *byte, x *byte, blocks int)
+
+// fixedQ5_KAVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q5_K blocks, at least 1, with x in fixed point.
+//
+//go:noescape
+func fixedQ5_KAVX512(y *float32, rows int, row *byte, x *byte, blocks int)
+
+// fixedQ6_KAVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q6_K blocks, at least 1, with x in fixed point.
+//
+//go:noescape
+func fixedQ6_KAVX512(y *float32, rows int, row *byte, x *byte, blocks int)

@@ -20,7 +20,7 @@ func TestDotStaysInItsMemory(t *testing.T) {
 					const rows = 2
 					data := guarded(t, rows*blocks*b.Bytes(), atEnd)
 					copy(data, randomBlocks(rng, b, rows*blocks))
-					x, y := guardedFloats(t, blocks*BlockElements, atEnd), guardedFloats(t, rows, atEnd)
+					x, y := guardedFloats(t, blocks*b.Elements(), atEnd), guardedFloats(t, rows, atEnd)
 					for i := range x {
 						x[i] = float32(rng.NormFloat64())
 					}

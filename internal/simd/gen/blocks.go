@@ -15,6 +15,7 @@ type block struct {
 	nibbles bool    // two codes a byte, those of the second half of the elements the high ones
 	offset  float32 // what is taken off each code
 	least   bool    // a second binary16 is added to each element
+	fifth   int     // where the fifth bits of its codes are, 0 for none
 }
 
 var blockTypes = []block{

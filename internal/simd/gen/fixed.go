@@ -10,7 +10,8 @@ import (
 // A chunk of x is four blocks in fixed point: each element is an integer X of 24 bits times its
 // block's scale, a power of two, and X = 2¹⁶·h + 2⁸·m + l with digits from −128 to 127. In memory:
 // the digits h of the four first halves of blocks, then of the second halves, then m and l alike, 64
-// bytes each; the scales, each in four lanes; each block's Σx, in four parts; and then whole.
+// bytes each; the scales, each in four lanes; each block's Σx, in four parts, two of each of
+// its halves; and then whole.
 const (
 	chunkBlocks = 4
 	chunkBytes  = 576
@@ -68,18 +69,22 @@ func (f *fix) block(chunk, b, x reg.GPVirtual) {
 	f.digits(hi, factor, at(halfBytes))
 }
 
-// sums stores Σx in four parts, and whole.
+// sums stores Σx in four parts, two of each half of the block, and whole.
 func (f *fix) sums(lo, hi reg.VecVirtual, parts, whole op.Mem) {
-	sum, y, x := f.vec(), f.YMM(), f.XMM()
-	f.VADDPS(hi, lo, sum)
-	f.VEXTRACTF64X4(op.U8(1), sum, y)
-	f.VADDPS(sum.AsY(), y, y)
-	f.VEXTRACTF128(op.U8(1), y, x)
-	f.VADDPS(y.AsX(), x, x)
-	f.VMOVUPS(x, parts)
-	f.VHADDPS(x, x, x)
-	f.VHADDPS(x, x, x)
-	f.VMOVSS(x, whole)
+	fold := func(v reg.VecVirtual) reg.VecVirtual {
+		y, x := f.YMM(), f.XMM()
+		f.VEXTRACTF64X4(op.U8(1), v, y)
+		f.VADDPS(v.AsY(), y, y)
+		f.VEXTRACTF128(op.U8(1), y, x)
+		f.VADDPS(y.AsX(), x, x)
+		return x
+	}
+	a, b := fold(lo), fold(hi)
+	f.VHADDPS(b, a, a)
+	f.VMOVUPS(a, parts)
+	f.VHADDPS(a, a, a)
+	f.VHADDPS(a, a, a)
+	f.VMOVSS(a, whole)
 }
 
 // largest is max |x|, in all lanes; magnitudes are ordered as their bits are.

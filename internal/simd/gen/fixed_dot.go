@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,9 +13,18 @@ import (
 // 64 codes by as many digits at once, and adds up four products in each lane.
 func fixedFile(g *gen) {
 	emitFix(g)
-	for _, b := range blockTypes {
+	for _, b := range append(slices.Clone(blockTypes), fifthTypes...) {
 		(&fixedDot{gen: g, block: b}).emit()
 	}
+	for _, b := range superTypes {
+		(&fixedSuper{gen: g, superblock: b}).emit()
+	}
+}
+
+// fifthTypes are blocks of codes of five bits: four as nibbles, and the fifth of all in 32 bits.
+var fifthTypes = []block{
+	{name: "Q5_0", bytes: 22, codes: 6, nibbles: true, offset: 16, fifth: 2},
+	{name: "Q5_1", bytes: 24, codes: 8, nibbles: true, least: true, fifth: 4},
 }
 
 // fixedDot is the kernel
@@ -34,6 +44,8 @@ type fixedDot struct {
 	low, sign  reg.VecVirtual // the low halves of bytes; what makes signed bytes unsigned
 	power      reg.VecVirtual // 2⁸ in float32
 	codePlaces reg.VecVirtual // of codes in a chunk's bytes
+	fifths     reg.VecVirtual // of fifth bits in a chunk's words
+	sixteen    reg.VecVirtual // a fifth bit's worth
 	places     reg.VecVirtual // of d and m in a chunk's words
 	second     reg.Register   // mask of the words of a whole chunk beyond its first 64 bytes
 	upper      reg.Register   // and of a vector's upper half, in quadwords
@@ -107,6 +119,14 @@ func (g *fixedDot) setUp() {
 	} else {
 		g.sign, g.power, g.upper = g.broadcast(0x80808080), g.broadcast(float32bits(1<<8)), g.mask(0xf0)
 	}
+	if g.fifth != 0 {
+		places := make([]byte, 64)
+		for i := range 8 { // those of first halves, then those of second halves
+			places[2*i] = byte(i%4*g.bytes/2 + g.fifth/2 + i/4)
+		}
+		g.fifths, g.sixteen = g.vec(), g.broadcast(0x10101010)
+		g.VMOVDQU32(g.byteTable("fifths"+g.name, places), g.fifths)
+	}
 	places := make([]byte, 64)
 	for i := range 32 { // each d in four words; then each m
 		places[2*i] = byte(i / 4 * g.bytes / 2)
@@ -162,6 +182,9 @@ func (g *fixedDot) chunk(p, x reg.GPVirtual, last bool, zero, dots, sums reg.Vec
 	var lo, hi reg.VecVirtual
 	if g.nibbles {
 		lo, hi = g.nibbleCodes(first, second)
+		if g.fifth != 0 {
+			g.addFifths(first, second, lo, hi)
+		}
 	} else {
 		lo, hi = g.byteCodes(p, last)
 	}
@@ -239,27 +262,62 @@ func (g *fixedDot) codeWords(block int) reg.Register {
 	return g.wordsFrom(block*g.bytes/2 + g.block.codes/2)
 }
 
-// dot is Σ c·X of each lane in float32, taken digit by digit: s = Σ c·h, 2⁸·s + Σ c·m, and again with l.
-// Codes of 8 bits leave no room in 32 for the last digit, which is added in float32.
-func (g *fixedDot) dot(lo, hi reg.VecVirtual, x reg.GPVirtual, zero reg.VecVirtual) reg.VecVirtual {
+// addFifths adds the fifth bits.
+func (g *fixedDot) addFifths(first, second, lo, hi reg.VecVirtual) {
+	words, bits := g.vec(), g.GP64()
+	g.VMOVDQA32(g.fifths, words)
+	g.VPERMI2W(second, first, words)
+	set := func(codes reg.VecVirtual) {
+		k := g.K()
+		g.KMOVQ(bits, k)
+		g.VPADDB(g.sixteen, codes, k, codes)
+	}
+	g.VMOVQ(words.AsX(), bits)
+	set(lo)
+	g.VPEXTRQ(op.U8(1), words.AsX(), bits)
+	set(hi)
+}
+
+// half is codes of the first (0) or second (1) halves of a chunk's blocks.
+type half struct {
+	codes reg.VecVirtual
+	which int
+}
+
+// addDigit adds Σ c·(digit i of X) to each lane.
+func (g *gen) addDigit(i int, s reg.VecVirtual, x reg.GPVirtual, halves ...half) {
+	for _, h := range halves {
+		g.VPDPBUSD(op.Mem{Base: x, Disp: (2*i + h.which) * halfBytes}, h.codes, s)
+	}
+}
+
+// fixedSum is Σ c·X of each lane in float32, taken digit by digit: s = Σ c·h, 2⁸·s + Σ c·m, and again with l.
+// It takes 32 bits, for codes of 5 bits in both halves, or of 6 in one: |X| is below 2²³.
+func (g *gen) fixedSum(zero reg.VecVirtual, x reg.GPVirtual, halves ...half) reg.VecVirtual {
 	s := g.vec()
-	digit := func(i int, s reg.VecVirtual) {
-		g.VPDPBUSD(op.Mem{Base: x, Disp: 2 * i * halfBytes}, lo, s)
-		g.VPDPBUSD(op.Mem{Base: x, Disp: (2*i + 1) * halfBytes}, hi, s)
-	}
 	g.VMOVAPS(zero, s)
-	digit(0, s)
-	g.VPSLLD(op.U8(8), s, s)
-	digit(1, s)
-	if g.nibbles {
+	g.addDigit(0, s, x, halves...)
+	for i := 1; i < 3; i++ {
 		g.VPSLLD(op.U8(8), s, s)
-		digit(2, s)
-		g.VCVTDQ2PS(s, s)
-		return s
+		g.addDigit(i, s, x, halves...)
 	}
-	l := g.vec()
+	g.VCVTDQ2PS(s, s)
+	return s
+}
+
+// dot is Σ c·X of each lane in float32. Codes of 8 bits leave no room in 32 for the last digit, which is
+// added in float32.
+func (g *fixedDot) dot(lo, hi reg.VecVirtual, x reg.GPVirtual, zero reg.VecVirtual) reg.VecVirtual {
+	if g.nibbles {
+		return g.fixedSum(zero, x, half{lo, 0}, half{hi, 1})
+	}
+	s, l := g.vec(), g.vec()
+	g.VMOVAPS(zero, s)
 	g.VMOVAPS(zero, l)
-	digit(2, l)
+	g.addDigit(0, s, x, half{lo, 0}, half{hi, 1})
+	g.VPSLLD(op.U8(8), s, s)
+	g.addDigit(1, s, x, half{lo, 0}, half{hi, 1})
+	g.addDigit(2, l, x, half{lo, 0}, half{hi, 1})
 	g.VCVTDQ2PS(s, s)
 	g.VCVTDQ2PS(l, l)
 	g.VFMADD213PS(l, g.power, s) // s·2⁸ + l
