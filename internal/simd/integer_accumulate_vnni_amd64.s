@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func integerAccumulateI8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI8x1VNNI(SB), $824-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -176,7 +176,9 @@ full0:
 	MOVQ      dim+8(FP), AX
 	ADDQ      $+3, CX
 	SHRQ      $0x02, CX
-	SHRQ      $0x06, AX
+	MOVQ      $+1, DX
+	SHRQ      $0x07, AX
+	CMOVQEQ   DX, AX
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 808(SP)
@@ -196,7 +198,9 @@ full0:
 	MOVQ      AX, 816(SP)
 
 nothingAhead:
-pass:
+channels128:
+	CMPQ         800(SP), $+128
+	JLT          channels128done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -211,6 +215,18 @@ pass:
 	VMOVDQA64    Z0, Z9
 	VMOVDQA64    Z0, Z10
 	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z12
+	VMOVDQA64    Z0, Z13
+	VMOVDQA64    Z0, Z14
+	VMOVDQA64    Z0, Z15
+	VMOVDQA64    Z0, Z16
+	VMOVDQA64    Z0, Z17
+	VMOVDQA64    Z0, Z18
+	VMOVDQA64    Z0, Z19
+	VMOVDQA64    Z0, Z20
+	VMOVDQA64    Z0, Z21
+	VMOVDQA64    Z0, Z22
+	VMOVDQA64    Z0, Z23
 	VMOVDQA64    Z0, Z0
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
@@ -249,6 +265,254 @@ ahead2done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
+	VMOVDQU32    (R10)(DX*1), Z24
+	MOVQ         16(CX), R10
+	VMOVDQU32    (R10)(DX*1), Z25
+	VPUNPCKLBW   (R8)(DX*1), Z24, Z26
+	VPUNPCKLBW   (R9)(DX*1), Z25, Z27
+	VPUNPCKLWD   Z27, Z26, Z28
+	VPUNPCKHWD   Z27, Z26, Z26
+	VPBROADCASTD (AX), Z27
+	VPDPBUSD     Z28, Z27, Z1
+	VPDPBUSD     Z26, Z27, Z2
+	VPBROADCASTD 4(AX), Z27
+	VPDPBUSD     Z28, Z27, Z9
+	VPDPBUSD     Z26, Z27, Z10
+	VPBROADCASTD 8(AX), Z27
+	VPDPBUSD     Z28, Z27, Z17
+	VPDPBUSD     Z26, Z27, Z18
+	VPUNPCKHBW   (R8)(DX*1), Z24, Z24
+	VPUNPCKHBW   (R9)(DX*1), Z25, Z25
+	VPUNPCKLWD   Z25, Z24, Z26
+	VPUNPCKHWD   Z25, Z24, Z24
+	VPBROADCASTD (AX), Z25
+	VPDPBUSD     Z26, Z25, Z3
+	VPDPBUSD     Z24, Z25, Z4
+	VPBROADCASTD 4(AX), Z25
+	VPDPBUSD     Z26, Z25, Z11
+	VPDPBUSD     Z24, Z25, Z12
+	VPBROADCASTD 8(AX), Z25
+	VPDPBUSD     Z26, Z25, Z19
+	VPDPBUSD     Z24, Z25, Z20
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
+	VMOVDQU32    64(R10)(DX*1), Z24
+	MOVQ         16(CX), R10
+	VMOVDQU32    64(R10)(DX*1), Z25
+	VPUNPCKLBW   64(R8)(DX*1), Z24, Z26
+	VPUNPCKLBW   64(R9)(DX*1), Z25, Z27
+	VPUNPCKLWD   Z27, Z26, Z28
+	VPUNPCKHWD   Z27, Z26, Z26
+	VPBROADCASTD (AX), Z27
+	VPDPBUSD     Z28, Z27, Z5
+	VPDPBUSD     Z26, Z27, Z6
+	VPBROADCASTD 4(AX), Z27
+	VPDPBUSD     Z28, Z27, Z13
+	VPDPBUSD     Z26, Z27, Z14
+	VPBROADCASTD 8(AX), Z27
+	VPDPBUSD     Z28, Z27, Z21
+	VPDPBUSD     Z26, Z27, Z22
+	VPUNPCKHBW   64(R8)(DX*1), Z24, Z24
+	VPUNPCKHBW   64(R9)(DX*1), Z25, Z25
+	VPUNPCKLWD   Z25, Z24, Z26
+	VPUNPCKHWD   Z25, Z24, Z24
+	VPBROADCASTD (AX), Z25
+	VPDPBUSD     Z26, Z25, Z7
+	VPDPBUSD     Z24, Z25, Z8
+	VPBROADCASTD 4(AX), Z25
+	VPDPBUSD     Z26, Z25, Z15
+	VPDPBUSD     Z24, Z25, Z16
+	VPBROADCASTD 8(AX), Z25
+	VPDPBUSD     Z26, Z25, Z23
+	VPDPBUSD     Z24, Z25, Z0
+	ADDQ         $+16, AX
+	ADDQ         $+32, CX
+	SUBQ         $+4, DI
+	JG           keys1
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z24
+	VBROADCASTSS 784(SP), Z25
+	XORL         CX, CX
+	VMOVD        CX, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z17, Z17
+	VPADDD       Z17, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X17
+	VPBROADCASTD X17, Z17
+	VFMADD231PS  Z17, Z9, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z18, Z18
+	VPADDD       Z18, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z10, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z19, Z19
+	VPADDD       Z19, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z11, Z3
+	VMULPS       Z25, Z3, Z3
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z4, Z4
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z12, Z4
+	VMULPS       Z25, Z4, Z4
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z13, Z13
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z5, Z5
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z13, Z5
+	VMULPS       Z25, Z5, Z5
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VCVTDQ2PS    Z6, Z6
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z14, Z6
+	VMULPS       Z25, Z6, Z6
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z7, Z7
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Z9
+	VFMADD231PS  Z9, Z15, Z7
+	VMULPS       Z25, Z7, Z7
+	VPSLLD       $0x08, Z0, Z0
+	VPADDD       Z0, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z8, Z8
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X0
+	VPBROADCASTD X0, Z0
+	VFMADD231PS  Z0, Z16, Z8
+	VMULPS       Z25, Z8, Z8
+	VSHUFF32X4   $0x44, Z2, Z1, Z9
+	VSHUFF32X4   $0xee, Z2, Z1, Z11
+	VSHUFF32X4   $0x44, Z4, Z3, Z10
+	VSHUFF32X4   $0xee, Z4, Z3, Z12
+	VSHUFF32X4   $0x88, Z10, Z9, Z1
+	VSHUFF32X4   $0xdd, Z10, Z9, Z2
+	VSHUFF32X4   $0x88, Z12, Z11, Z3
+	VSHUFF32X4   $0xdd, Z12, Z11, Z4
+	VMOVUPS.Z    (AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z4
+	VMOVUPS      Z4, 192(AX)
+	VSHUFF32X4   $0x44, Z6, Z5, Z13
+	VSHUFF32X4   $0xee, Z6, Z5, Z15
+	VSHUFF32X4   $0x44, Z8, Z7, Z14
+	VSHUFF32X4   $0xee, Z8, Z7, Z16
+	VSHUFF32X4   $0x88, Z14, Z13, Z5
+	VSHUFF32X4   $0xdd, Z14, Z13, Z6
+	VSHUFF32X4   $0x88, Z16, Z15, Z7
+	VSHUFF32X4   $0xdd, Z16, Z15, Z8
+	VMOVUPS.Z    256(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z5
+	VMOVUPS      Z5, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z7
+	VMOVUPS      Z7, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z8
+	VMOVUPS      Z8, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+128, 792(SP)
+	SUBQ         $+128, 800(SP)
+	JMP          channels128
+
+channels128done:
+channels64:
+	CMPQ         800(SP), $+64
+	JLT          channels64done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	VMOVDQA64    Z0, Z5
+	VMOVDQA64    Z0, Z6
+	VMOVDQA64    Z0, Z7
+	VMOVDQA64    Z0, Z8
+	VMOVDQA64    Z0, Z9
+	VMOVDQA64    Z0, Z10
+	VMOVDQA64    Z0, Z11
+	VMOVDQA64    Z0, Z0
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         792(SP), DX
+
+keys3:
+	MOVQ  816(SP), R8
+	TESTQ R8, R8
+	JZ    ahead4done
+
+ahead4:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead4same
+	MOVQ       808(SP), SI
+	INCQ       SI
+	MOVQ       SI, 808(SP)
+	CMPQ       SI, aheadKeys+88(FP)
+	JLT        ahead4row
+	MOVQ       $+0, 816(SP)
+	JMP        ahead4done
+
+ahead4row:
+	MOVQ aheadOff+80(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+72(FP), BX
+	MOVQ aheadLines+96(FP), SI
+
+ahead4same:
+	DECQ R8
+	JNZ  ahead4
+
+ahead4done:
+	MOVQ         8(CX), R8
+	MOVQ         24(CX), R9
+	MOVQ         (CX), R10
 	VMOVDQU32    (R10)(DX*1), Z12
 	MOVQ         16(CX), R10
 	VMOVDQU32    (R10)(DX*1), Z13
@@ -281,7 +545,7 @@ ahead2done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys1
+	JG           keys3
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -351,36 +615,38 @@ ahead2done:
 	ADDQ         $+256, o+0(FP)
 	ADDQ         $+64, 792(SP)
 	SUBQ         $+64, 800(SP)
-	JG           pass
-	MOVQ         816(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead3done
+	JMP          channels64
 
-ahead3:
+channels64done:
+	MOVQ  816(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead5done
+
+ahead5:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead3same
+	JNZ        ahead5same
 	MOVQ       808(SP), SI
 	INCQ       SI
 	MOVQ       SI, 808(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead3row
+	JLT        ahead5row
 	MOVQ       $+0, 816(SP)
-	JMP        ahead3done
+	JMP        ahead5done
 
-ahead3row:
+ahead5row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead3same:
+ahead5same:
 	DECQ AX
-	JNZ  ahead3
+	JNZ  ahead5
 
-ahead3done:
+ahead5done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -411,7 +677,7 @@ DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
 GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
 
 // func integerAccumulateI8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI8x2VNNI(SB), $1104-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -664,7 +930,9 @@ full1:
 	MOVQ      dim+8(FP), AX
 	ADDQ      $+3, CX
 	SHRQ      $0x02, CX
+	MOVQ      $+1, DX
 	SHRQ      $0x06, AX
+	CMOVQEQ   DX, AX
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 1088(SP)
@@ -684,7 +952,9 @@ full1:
 	MOVQ      AX, 1096(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1080(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -717,35 +987,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1072(SP), DX
 
-keys4:
+keys6:
 	MOVQ  1096(SP), R8
 	TESTQ R8, R8
-	JZ    ahead5done
+	JZ    ahead7done
 
-ahead5:
+ahead7:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead5same
+	JNZ        ahead7same
 	MOVQ       1088(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1088(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead5row
+	JLT        ahead7row
 	MOVQ       $+0, 1096(SP)
-	JMP        ahead5done
+	JMP        ahead7done
 
-ahead5row:
+ahead7row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead5same:
+ahead7same:
 	DECQ R8
-	JNZ  ahead5
+	JNZ  ahead7
 
-ahead5done:
+ahead7done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -799,7 +1069,7 @@ ahead5done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys4
+	JG           keys6
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -932,36 +1202,38 @@ ahead5done:
 	ADDQ         $+256, o+0(FP)
 	ADDQ         $+64, 1072(SP)
 	SUBQ         $+64, 1080(SP)
-	JG           pass
-	MOVQ         1096(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead6done
+	JMP          channels64
 
-ahead6:
+channels64done:
+	MOVQ  1096(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead8done
+
+ahead8:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead6same
+	JNZ        ahead8same
 	MOVQ       1088(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1088(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead6row
+	JLT        ahead8row
 	MOVQ       $+0, 1096(SP)
-	JMP        ahead6done
+	JMP        ahead8done
 
-ahead6row:
+ahead8row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead6same:
+ahead8same:
 	DECQ AX
-	JNZ  ahead6
+	JNZ  ahead8
 
-ahead6done:
+ahead8done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -974,7 +1246,7 @@ declined:
 	RET
 
 // func integerAccumulateI8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI8x3VNNI(SB), $1384-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -1309,7 +1581,9 @@ full2:
 	MOVQ      dim+8(FP), AX
 	ADDQ      $+3, CX
 	SHRQ      $0x02, CX
+	MOVQ      $+1, DX
 	SHRQ      $0x06, AX
+	CMOVQEQ   DX, AX
 	ADDQ      AX, AX
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
@@ -1330,7 +1604,9 @@ full2:
 	MOVQ      AX, 1376(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1360(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1363,35 +1639,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1352(SP), DX
 
-keys7:
+keys9:
 	MOVQ  1376(SP), R8
 	TESTQ R8, R8
-	JZ    ahead8done
+	JZ    ahead10done
 
-ahead8:
+ahead10:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead8same
+	JNZ        ahead10same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead8row
+	JLT        ahead10row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead8done
+	JMP        ahead10done
 
-ahead8row:
+ahead10row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead8same:
+ahead10same:
 	DECQ R8
-	JNZ  ahead8
+	JNZ  ahead10
 
-ahead8done:
+ahead10done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1445,7 +1721,7 @@ ahead8done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys7
+	JG           keys9
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -1595,35 +1871,35 @@ ahead8done:
 	LEAQ         (SP), CX
 	MOVQ         1352(SP), DX
 
-keys9:
+keys11:
 	MOVQ  1376(SP), R8
 	TESTQ R8, R8
-	JZ    ahead10done
+	JZ    ahead12done
 
-ahead10:
+ahead12:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead10same
+	JNZ        ahead12same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead10row
+	JLT        ahead12row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead10done
+	JMP        ahead12done
 
-ahead10row:
+ahead12row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead10same:
+ahead12same:
 	DECQ R8
-	JNZ  ahead10
+	JNZ  ahead12
 
-ahead10done:
+ahead12done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1659,7 +1935,7 @@ ahead10done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys9
+	JG           keys11
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -1731,36 +2007,38 @@ ahead10done:
 	ADDQ         $+256, o+0(FP)
 	ADDQ         $+64, 1352(SP)
 	SUBQ         $+64, 1360(SP)
-	JG           pass
-	MOVQ         1376(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead11done
+	JMP          channels64
 
-ahead11:
+channels64done:
+	MOVQ  1376(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead13done
+
+ahead13:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead11same
+	JNZ        ahead13same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead11row
+	JLT        ahead13row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead11done
+	JMP        ahead13done
 
-ahead11row:
+ahead13row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead11same:
+ahead13same:
 	DECQ AX
-	JNZ  ahead11
+	JNZ  ahead13
 
-ahead11done:
+ahead13done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -1773,7 +2051,7 @@ declined:
 	RET
 
 // func integerAccumulateI8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI8x4VNNI(SB), $1664-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -2190,7 +2468,9 @@ full3:
 	MOVQ      dim+8(FP), AX
 	ADDQ      $+3, CX
 	SHRQ      $0x02, CX
+	MOVQ      $+1, DX
 	SHRQ      $0x06, AX
+	CMOVQEQ   DX, AX
 	ADDQ      AX, AX
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
@@ -2211,7 +2491,9 @@ full3:
 	MOVQ      AX, 1656(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1640(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2244,35 +2526,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1632(SP), DX
 
-keys12:
+keys14:
 	MOVQ  1656(SP), R8
 	TESTQ R8, R8
-	JZ    ahead13done
+	JZ    ahead15done
 
-ahead13:
+ahead15:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead13same
+	JNZ        ahead15same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead13row
+	JLT        ahead15row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead13done
+	JMP        ahead15done
 
-ahead13row:
+ahead15row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead13same:
+ahead15same:
 	DECQ R8
-	JNZ  ahead13
+	JNZ  ahead15
 
-ahead13done:
+ahead15done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2326,7 +2608,7 @@ ahead13done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys12
+	JG           keys14
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2488,35 +2770,35 @@ ahead13done:
 	LEAQ         (SP), CX
 	MOVQ         1632(SP), DX
 
-keys14:
+keys16:
 	MOVQ  1656(SP), R8
 	TESTQ R8, R8
-	JZ    ahead15done
+	JZ    ahead17done
 
-ahead15:
+ahead17:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead15same
+	JNZ        ahead17same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead15row
+	JLT        ahead17row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead15done
+	JMP        ahead17done
 
-ahead15row:
+ahead17row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead15same:
+ahead17same:
 	DECQ R8
-	JNZ  ahead15
+	JNZ  ahead17
 
-ahead15done:
+ahead17done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2570,7 +2852,7 @@ ahead15done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys14
+	JG           keys16
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2705,36 +2987,38 @@ ahead15done:
 	ADDQ         $+256, o+0(FP)
 	ADDQ         $+64, 1632(SP)
 	SUBQ         $+64, 1640(SP)
-	JG           pass
-	MOVQ         1656(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead16done
+	JMP          channels64
 
-ahead16:
+channels64done:
+	MOVQ  1656(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead18done
+
+ahead18:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead16same
+	JNZ        ahead18same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead16row
+	JLT        ahead18row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead16done
+	JMP        ahead18done
 
-ahead16row:
+ahead18row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead16same:
+ahead18same:
 	DECQ AX
-	JNZ  ahead16
+	JNZ  ahead18
 
-ahead16done:
+ahead18done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -2747,7 +3031,7 @@ declined:
 	RET
 
 // func integerAccumulateI4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI4x1VNNI(SB), $824-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -2949,7 +3233,9 @@ full0:
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
 	SHRQ         $0x02, CX
-	SHRQ         $0x06, AX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 808(SP)
@@ -2969,7 +3255,281 @@ full0:
 	MOVQ         AX, 816(SP)
 
 nothingAhead:
-pass:
+channels128:
+	CMPQ         800(SP), $+128
+	JLT          channels128done
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 768(SP), Z0
+	VPBROADCASTD 768(SP), Z1
+	VPBROADCASTD 768(SP), Z2
+	VPBROADCASTD 768(SP), Z3
+	VPBROADCASTD 768(SP), Z4
+	VPBROADCASTD 768(SP), Z5
+	VPBROADCASTD 768(SP), Z6
+	VPBROADCASTD 768(SP), Z7
+	VPBROADCASTD 772(SP), Z8
+	VPBROADCASTD 772(SP), Z9
+	VPBROADCASTD 772(SP), Z10
+	VPBROADCASTD 772(SP), Z11
+	VPBROADCASTD 772(SP), Z12
+	VPBROADCASTD 772(SP), Z13
+	VPBROADCASTD 772(SP), Z14
+	VPBROADCASTD 772(SP), Z15
+	VPBROADCASTD 776(SP), Z16
+	VPBROADCASTD 776(SP), Z17
+	VPBROADCASTD 776(SP), Z18
+	VPBROADCASTD 776(SP), Z19
+	VPBROADCASTD 776(SP), Z20
+	VPBROADCASTD 776(SP), Z21
+	VPBROADCASTD 776(SP), Z22
+	VPBROADCASTD 776(SP), Z23
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X24
+	VPBROADCASTD X24, Z24
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
+	MOVQ         keys+56(FP), DI
+	LEAQ         512(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         792(SP), DX
+
+keys19:
+	MOVQ  816(SP), R8
+	TESTQ R8, R8
+	JZ    ahead20done
+
+ahead20:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       SI
+	JNZ        ahead20same
+	MOVQ       808(SP), SI
+	INCQ       SI
+	MOVQ       SI, 808(SP)
+	CMPQ       SI, aheadKeys+88(FP)
+	JLT        ahead20row
+	MOVQ       $+0, 816(SP)
+	JMP        ahead20done
+
+ahead20row:
+	MOVQ aheadOff+80(FP), BX
+	MOVQ (BX)(SI*8), BX
+	ADDQ ahead+72(FP), BX
+	MOVQ aheadLines+96(FP), SI
+
+ahead20same:
+	DECQ R8
+	JNZ  ahead20
+
+ahead20done:
+	MOVQ            (CX), R8
+	VMOVDQU32       (R8)(DX*1), Y26
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z26, Z26
+	VPERMB          Z26, Z25, Z26
+	MOVQ            16(CX), R8
+	VMOVDQU32       (R8)(DX*1), Y27
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, (R8)(DX*1), Z27, Z27
+	VPERMB          Z27, Z25, Z27
+	VPUNPCKLWD      Z27, Z26, Z28
+	VPSRLW          $0x04, Z28, Z29
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z28
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z29
+	VPBROADCASTD    (AX), Z30
+	VPDPBUSD        Z28, Z30, Z0
+	VPDPBUSD        Z29, Z30, Z1
+	VPBROADCASTD    4(AX), Z30
+	VPDPBUSD        Z28, Z30, Z8
+	VPDPBUSD        Z29, Z30, Z9
+	VPBROADCASTD    8(AX), Z30
+	VPDPBUSD        Z28, Z30, Z16
+	VPDPBUSD        Z29, Z30, Z17
+	VPUNPCKHWD      Z27, Z26, Z26
+	VPSRLW          $0x04, Z26, Z27
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z26
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z27
+	VPBROADCASTD    (AX), Z28
+	VPDPBUSD        Z26, Z28, Z2
+	VPDPBUSD        Z27, Z28, Z3
+	VPBROADCASTD    4(AX), Z28
+	VPDPBUSD        Z26, Z28, Z10
+	VPDPBUSD        Z27, Z28, Z11
+	VPBROADCASTD    8(AX), Z28
+	VPDPBUSD        Z26, Z28, Z18
+	VPDPBUSD        Z27, Z28, Z19
+	MOVQ            (CX), R8
+	VMOVDQU32       32(R8)(DX*1), Y26
+	MOVQ            8(CX), R8
+	VINSERTI64X4    $0x01, 32(R8)(DX*1), Z26, Z26
+	VPERMB          Z26, Z25, Z26
+	MOVQ            16(CX), R8
+	VMOVDQU32       32(R8)(DX*1), Y27
+	MOVQ            24(CX), R8
+	VINSERTI64X4    $0x01, 32(R8)(DX*1), Z27, Z27
+	VPERMB          Z27, Z25, Z27
+	VPUNPCKLWD      Z27, Z26, Z28
+	VPSRLW          $0x04, Z28, Z29
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z28
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z29
+	VPBROADCASTD    (AX), Z30
+	VPDPBUSD        Z28, Z30, Z4
+	VPDPBUSD        Z29, Z30, Z5
+	VPBROADCASTD    4(AX), Z30
+	VPDPBUSD        Z28, Z30, Z12
+	VPDPBUSD        Z29, Z30, Z13
+	VPBROADCASTD    8(AX), Z30
+	VPDPBUSD        Z28, Z30, Z20
+	VPDPBUSD        Z29, Z30, Z21
+	VPUNPCKHWD      Z27, Z26, Z26
+	VPSRLW          $0x04, Z26, Z27
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z26
+	VPTERNLOGD.BCST $0x48, flipVNNI<>+0(SB), Z24, Z27
+	VPBROADCASTD    (AX), Z28
+	VPDPBUSD        Z26, Z28, Z6
+	VPDPBUSD        Z27, Z28, Z7
+	VPBROADCASTD    4(AX), Z28
+	VPDPBUSD        Z26, Z28, Z14
+	VPDPBUSD        Z27, Z28, Z15
+	VPBROADCASTD    8(AX), Z28
+	VPDPBUSD        Z26, Z28, Z22
+	VPDPBUSD        Z27, Z28, Z23
+	ADDQ            $+16, AX
+	ADDQ            $+32, CX
+	SUBQ            $+4, DI
+	JG              keys19
+	MOVQ            dim+8(FP), AX
+	MOVQ            alpha+32(FP), CX
+	SHLQ            $0x02, AX
+	MOVQ            o+0(FP), AX
+	VBROADCASTSS    (CX), Z24
+	VBROADCASTSS    784(SP), Z25
+	XORL            CX, CX
+	VMOVD           CX, X26
+	VPBROADCASTD    X26, Z26
+	VCMPPS          $0x04, Z26, Z24, K1
+	VPSLLD          $0x08, Z16, Z16
+	VPADDD          Z16, Z8, Z8
+	VCVTDQ2PS       Z8, Z8
+	VCVTDQ2PS       Z0, Z0
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X16
+	VPBROADCASTD    X16, Z16
+	VFMADD231PS     Z16, Z8, Z0
+	VMULPS          Z25, Z0, Z0
+	VPSLLD          $0x08, Z17, Z17
+	VPADDD          Z17, Z9, Z9
+	VCVTDQ2PS       Z9, Z9
+	VCVTDQ2PS       Z1, Z1
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z9, Z1
+	VMULPS          Z25, Z1, Z1
+	VPSLLD          $0x08, Z18, Z18
+	VPADDD          Z18, Z10, Z10
+	VCVTDQ2PS       Z10, Z10
+	VCVTDQ2PS       Z2, Z2
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z10, Z2
+	VMULPS          Z25, Z2, Z2
+	VPSLLD          $0x08, Z19, Z19
+	VPADDD          Z19, Z11, Z11
+	VCVTDQ2PS       Z11, Z11
+	VCVTDQ2PS       Z3, Z3
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z11, Z3
+	VMULPS          Z25, Z3, Z3
+	VPSLLD          $0x08, Z20, Z20
+	VPADDD          Z20, Z12, Z12
+	VCVTDQ2PS       Z12, Z12
+	VCVTDQ2PS       Z4, Z4
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z12, Z4
+	VMULPS          Z25, Z4, Z4
+	VPSLLD          $0x08, Z21, Z21
+	VPADDD          Z21, Z13, Z13
+	VCVTDQ2PS       Z13, Z13
+	VCVTDQ2PS       Z5, Z5
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z13, Z5
+	VMULPS          Z25, Z5, Z5
+	VPSLLD          $0x08, Z22, Z22
+	VPADDD          Z22, Z14, Z14
+	VCVTDQ2PS       Z14, Z14
+	VCVTDQ2PS       Z6, Z6
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z14, Z6
+	VMULPS          Z25, Z6, Z6
+	VPSLLD          $0x08, Z23, Z23
+	VPADDD          Z23, Z15, Z15
+	VCVTDQ2PS       Z15, Z15
+	VCVTDQ2PS       Z7, Z7
+	MOVL            $0x43800000, CX
+	VMOVD           CX, X8
+	VPBROADCASTD    X8, Z8
+	VFMADD231PS     Z8, Z15, Z7
+	VMULPS          Z25, Z7, Z7
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z8
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z9
+	VPERMI2PS       Z1, Z0, Z8
+	VPERMT2PS       Z1, Z9, Z0
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z10
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS       Z3, Z2, Z10
+	VPERMT2PS       Z3, Z1, Z2
+	VMOVUPS.Z       (AX), K1, Z1
+	VFMADD231PS     Z1, Z24, Z8
+	VMOVUPS         Z8, (AX)
+	VMOVUPS.Z       64(AX), K1, Z1
+	VFMADD231PS     Z1, Z24, Z0
+	VMOVUPS         Z0, 64(AX)
+	VMOVUPS.Z       128(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z10
+	VMOVUPS         Z10, 128(AX)
+	VMOVUPS.Z       192(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z2
+	VMOVUPS         Z2, 192(AX)
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS       Z5, Z4, Z12
+	VPERMT2PS       Z5, Z0, Z4
+	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS       Z7, Z6, Z14
+	VPERMT2PS       Z7, Z0, Z6
+	VMOVUPS.Z       256(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z12
+	VMOVUPS         Z12, 256(AX)
+	VMOVUPS.Z       320(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z4
+	VMOVUPS         Z4, 320(AX)
+	VMOVUPS.Z       384(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z14
+	VMOVUPS         Z14, 384(AX)
+	VMOVUPS.Z       448(AX), K1, Z0
+	VFMADD231PS     Z0, Z24, Z6
+	VMOVUPS         Z6, 448(AX)
+	ADDQ            $+512, o+0(FP)
+	ADDQ            $+64, 792(SP)
+	SUBQ            $+128, 800(SP)
+	JMP             channels128
+
+channels128done:
+channels64:
+	CMPQ         800(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2994,35 +3554,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         792(SP), DX
 
-keys17:
+keys21:
 	MOVQ  816(SP), R8
 	TESTQ R8, R8
-	JZ    ahead18done
+	JZ    ahead22done
 
-ahead18:
+ahead22:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead18same
+	JNZ        ahead22same
 	MOVQ       808(SP), SI
 	INCQ       SI
 	MOVQ       SI, 808(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead18row
+	JLT        ahead22row
 	MOVQ       $+0, 816(SP)
-	JMP        ahead18done
+	JMP        ahead22done
 
-ahead18row:
+ahead22row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead18same:
+ahead22same:
 	DECQ R8
-	JNZ  ahead18
+	JNZ  ahead22
 
-ahead18done:
+ahead22done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -3062,7 +3622,7 @@ ahead18done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys17
+	JG              keys21
 	MOVQ            dim+8(FP), AX
 	MOVQ            alpha+32(FP), CX
 	SHLQ            $0x02, AX
@@ -3132,36 +3692,38 @@ ahead18done:
 	ADDQ            $+256, o+0(FP)
 	ADDQ            $+32, 792(SP)
 	SUBQ            $+64, 800(SP)
-	JG              pass
-	MOVQ            816(SP), AX
-	NEGQ            AX
-	TESTQ           AX, AX
-	JZ              ahead19done
+	JMP             channels64
 
-ahead19:
+channels64done:
+	MOVQ  816(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead23done
+
+ahead23:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead19same
+	JNZ        ahead23same
 	MOVQ       808(SP), SI
 	INCQ       SI
 	MOVQ       SI, 808(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead19row
+	JLT        ahead23row
 	MOVQ       $+0, 816(SP)
-	JMP        ahead19done
+	JMP        ahead23done
 
-ahead19row:
+ahead23row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead19same:
+ahead23same:
 	DECQ AX
-	JNZ  ahead19
+	JNZ  ahead23
 
-ahead19done:
+ahead23done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -3231,7 +3793,7 @@ DATA alternateSecondVNNI<>+60(SB)/4, $0x0000001f
 GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
 
 // func integerAccumulateI4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI4x2VNNI(SB), $1104-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -3546,7 +4108,9 @@ full1:
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
 	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 1088(SP)
@@ -3566,7 +4130,9 @@ full1:
 	MOVQ         AX, 1096(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1080(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3603,35 +4169,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1072(SP), DX
 
-keys20:
+keys24:
 	MOVQ  1096(SP), R8
 	TESTQ R8, R8
-	JZ    ahead21done
+	JZ    ahead25done
 
-ahead21:
+ahead25:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead21same
+	JNZ        ahead25same
 	MOVQ       1088(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1088(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead21row
+	JLT        ahead25row
 	MOVQ       $+0, 1096(SP)
-	JMP        ahead21done
+	JMP        ahead25done
 
-ahead21row:
+ahead25row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead21same:
+ahead25same:
 	DECQ R8
-	JNZ  ahead21
+	JNZ  ahead25
 
-ahead21done:
+ahead25done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -3689,7 +4255,7 @@ ahead21done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys20
+	JG              keys24
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -3822,36 +4388,38 @@ ahead21done:
 	ADDQ            $+256, o+0(FP)
 	ADDQ            $+32, 1072(SP)
 	SUBQ            $+64, 1080(SP)
-	JG              pass
-	MOVQ            1096(SP), AX
-	NEGQ            AX
-	TESTQ           AX, AX
-	JZ              ahead22done
+	JMP             channels64
 
-ahead22:
+channels64done:
+	MOVQ  1096(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead26done
+
+ahead26:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead22same
+	JNZ        ahead26same
 	MOVQ       1088(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1088(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead22row
+	JLT        ahead26row
 	MOVQ       $+0, 1096(SP)
-	JMP        ahead22done
+	JMP        ahead26done
 
-ahead22row:
+ahead26row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead22same:
+ahead26same:
 	DECQ AX
-	JNZ  ahead22
+	JNZ  ahead26
 
-ahead22done:
+ahead26done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -3864,7 +4432,7 @@ declined:
 	RET
 
 // func integerAccumulateI4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI4x3VNNI(SB), $1384-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -4292,7 +4860,9 @@ full2:
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
 	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
@@ -4313,7 +4883,9 @@ full2:
 	MOVQ         AX, 1376(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1360(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4350,35 +4922,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1352(SP), DX
 
-keys23:
+keys27:
 	MOVQ  1376(SP), R8
 	TESTQ R8, R8
-	JZ    ahead24done
+	JZ    ahead28done
 
-ahead24:
+ahead28:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead24same
+	JNZ        ahead28same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead24row
+	JLT        ahead28row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead24done
+	JMP        ahead28done
 
-ahead24row:
+ahead28row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead24same:
+ahead28same:
 	DECQ R8
-	JNZ  ahead24
+	JNZ  ahead28
 
-ahead24done:
+ahead28done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -4436,7 +5008,7 @@ ahead24done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys23
+	JG              keys27
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -4590,35 +5162,35 @@ ahead24done:
 	LEAQ            (SP), CX
 	MOVQ            1352(SP), DX
 
-keys25:
+keys29:
 	MOVQ  1376(SP), R8
 	TESTQ R8, R8
-	JZ    ahead26done
+	JZ    ahead30done
 
-ahead26:
+ahead30:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead26same
+	JNZ        ahead30same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead26row
+	JLT        ahead30row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead26done
+	JMP        ahead30done
 
-ahead26row:
+ahead30row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead26same:
+ahead30same:
 	DECQ R8
-	JNZ  ahead26
+	JNZ  ahead30
 
-ahead26done:
+ahead30done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -4658,7 +5230,7 @@ ahead26done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys25
+	JG              keys29
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -4730,36 +5302,38 @@ ahead26done:
 	ADDQ            $+256, o+0(FP)
 	ADDQ            $+32, 1352(SP)
 	SUBQ            $+64, 1360(SP)
-	JG              pass
-	MOVQ            1376(SP), AX
-	NEGQ            AX
-	TESTQ           AX, AX
-	JZ              ahead27done
+	JMP             channels64
 
-ahead27:
+channels64done:
+	MOVQ  1376(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead31done
+
+ahead31:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead27same
+	JNZ        ahead31same
 	MOVQ       1368(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1368(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead27row
+	JLT        ahead31row
 	MOVQ       $+0, 1376(SP)
-	JMP        ahead27done
+	JMP        ahead31done
 
-ahead27row:
+ahead31row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead27same:
+ahead31same:
 	DECQ AX
-	JNZ  ahead27
+	JNZ  ahead31
 
-ahead27done:
+ahead31done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -4772,7 +5346,7 @@ declined:
 	RET
 
 // func integerAccumulateI4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
 TEXT ·integerAccumulateI4x4VNNI(SB), $1664-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
@@ -5313,7 +5887,9 @@ full3:
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
 	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
 	ADDQ         AX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
@@ -5334,7 +5910,9 @@ full3:
 	MOVQ         AX, 1656(SP)
 
 nothingAhead:
-pass:
+channels64:
+	CMPQ         1640(SP), $+64
+	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5371,35 +5949,35 @@ pass:
 	LEAQ         (SP), CX
 	MOVQ         1632(SP), DX
 
-keys28:
+keys32:
 	MOVQ  1656(SP), R8
 	TESTQ R8, R8
-	JZ    ahead29done
+	JZ    ahead33done
 
-ahead29:
+ahead33:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead29same
+	JNZ        ahead33same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead29row
+	JLT        ahead33row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead29done
+	JMP        ahead33done
 
-ahead29row:
+ahead33row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead29same:
+ahead33same:
 	DECQ R8
-	JNZ  ahead29
+	JNZ  ahead33
 
-ahead29done:
+ahead33done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -5457,7 +6035,7 @@ ahead29done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys28
+	JG              keys32
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -5623,35 +6201,35 @@ ahead29done:
 	LEAQ            (SP), CX
 	MOVQ            1632(SP), DX
 
-keys30:
+keys34:
 	MOVQ  1656(SP), R8
 	TESTQ R8, R8
-	JZ    ahead31done
+	JZ    ahead35done
 
-ahead31:
+ahead35:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead31same
+	JNZ        ahead35same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead31row
+	JLT        ahead35row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead31done
+	JMP        ahead35done
 
-ahead31row:
+ahead35row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead31same:
+ahead35same:
 	DECQ R8
-	JNZ  ahead31
+	JNZ  ahead35
 
-ahead31done:
+ahead35done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -5709,7 +6287,7 @@ ahead31done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys30
+	JG              keys34
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -5844,36 +6422,38 @@ ahead31done:
 	ADDQ            $+256, o+0(FP)
 	ADDQ            $+32, 1632(SP)
 	SUBQ            $+64, 1640(SP)
-	JG              pass
-	MOVQ            1656(SP), AX
-	NEGQ            AX
-	TESTQ           AX, AX
-	JZ              ahead32done
+	JMP             channels64
 
-ahead32:
+channels64done:
+	MOVQ  1656(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead36done
+
+ahead36:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       SI
-	JNZ        ahead32same
+	JNZ        ahead36same
 	MOVQ       1648(SP), SI
 	INCQ       SI
 	MOVQ       SI, 1648(SP)
 	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead32row
+	JLT        ahead36row
 	MOVQ       $+0, 1656(SP)
-	JMP        ahead32done
+	JMP        ahead36done
 
-ahead32row:
+ahead36row:
 	MOVQ aheadOff+80(FP), BX
 	MOVQ (BX)(SI*8), BX
 	ADDQ ahead+72(FP), BX
 	MOVQ aheadLines+96(FP), SI
 
-ahead32same:
+ahead36same:
 	DECQ AX
-	JNZ  ahead32
+	JNZ  ahead36
 
-ahead32done:
+ahead36done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)

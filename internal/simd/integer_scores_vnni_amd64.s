@@ -112,10 +112,12 @@ block:
 	ADDQ         $+64, R8
 	MOVQ         dim+24(FP), R9
 	XORQ         DI, DI
+	MOVQ         $+128, R10
+	XORQ         R11, R11
 
 step:
-	MOVQ  520(SP), R10
-	TESTQ R10, R10
+	MOVQ  520(SP), R12
+	TESTQ R12, R12
 	JZ    ahead1done
 
 ahead1:
@@ -138,26 +140,47 @@ ahead1row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead1same:
-	DECQ R10
+	DECQ R12
 	JNZ  ahead1
 
 ahead1done:
-	MOVQ          (AX), R10
-	VMOVDQU32     (R10)(DI*1), Y9
-	MOVQ          32(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z9, Z9
-	MOVQ          8(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y10
-	MOVQ          40(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z10, Z10
-	MOVQ          16(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y11
-	MOVQ          48(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z11, Z11
-	MOVQ          24(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y12
-	MOVQ          56(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z12, Z12
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(DI*1), Y9
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z9, Z9
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y10
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y11
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y12
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
 	VPUNPCKLDQ    Z10, Z9, Z13
 	VPUNPCKHDQ    Z10, Z9, Z14
 	VPUNPCKLDQ    Z12, Z11, Z10
@@ -166,22 +189,22 @@ ahead1done:
 	VPUNPCKHQDQ   Z10, Z13, Z10
 	VPUNPCKLQDQ   Z12, Z14, Z11
 	VPUNPCKHQDQ   Z12, Z14, Z12
-	MOVQ          64(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y13
-	MOVQ          96(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z13, Z13
-	MOVQ          72(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y14
-	MOVQ          104(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z14, Z14
-	MOVQ          80(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y15
-	MOVQ          112(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z15, Z15
-	MOVQ          88(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y16
-	MOVQ          120(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z16, Z16
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y13
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y14
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y15
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y16
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z16, Z16
 	VPUNPCKLDQ    Z14, Z13, Z17
 	VPUNPCKHDQ    Z14, Z13, Z18
 	VPUNPCKLDQ    Z16, Z15, Z14
@@ -430,10 +453,12 @@ block:
 	ADDQ         $+64, R8
 	MOVQ         dim+24(FP), R10
 	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
 
 step:
-	MOVQ  520(SP), R11
-	TESTQ R11, R11
+	MOVQ  520(SP), R13
+	TESTQ R13, R13
 	JZ    ahead3done
 
 ahead3:
@@ -456,26 +481,47 @@ ahead3row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead3same:
-	DECQ R11
+	DECQ R13
 	JNZ  ahead3
 
 ahead3done:
-	MOVQ          (AX), R11
-	VMOVDQU32     (R11)(R9*1), Y9
-	MOVQ          32(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z9, Z9
-	MOVQ          8(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y10
-	MOVQ          40(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z10, Z10
-	MOVQ          16(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y11
-	MOVQ          48(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z11, Z11
-	MOVQ          24(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y12
-	MOVQ          56(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z12, Z12
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y9
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z9, Z9
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y10
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y11
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y12
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
 	VPUNPCKLDQ    Z10, Z9, Z13
 	VPUNPCKHDQ    Z10, Z9, Z14
 	VPUNPCKLDQ    Z12, Z11, Z10
@@ -484,22 +530,22 @@ ahead3done:
 	VPUNPCKHQDQ   Z10, Z13, Z10
 	VPUNPCKLQDQ   Z12, Z14, Z11
 	VPUNPCKHQDQ   Z12, Z14, Z12
-	MOVQ          64(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y13
-	MOVQ          96(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z13, Z13
-	MOVQ          72(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y14
-	MOVQ          104(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z14, Z14
-	MOVQ          80(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y15
-	MOVQ          112(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z15, Z15
-	MOVQ          88(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y16
-	MOVQ          120(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z16, Z16
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
 	VPUNPCKLDQ    Z14, Z13, Z17
 	VPUNPCKHDQ    Z14, Z13, Z18
 	VPUNPCKLDQ    Z16, Z15, Z14
@@ -794,10 +840,12 @@ block:
 	ADDQ         $+64, R9
 	MOVQ         dim+24(FP), R11
 	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R12
-	TESTQ R12, R12
+	MOVQ  520(SP), R14
+	TESTQ R14, R14
 	JZ    ahead5done
 
 ahead5:
@@ -820,26 +868,47 @@ ahead5row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead5same:
-	DECQ R12
+	DECQ R14
 	JNZ  ahead5
 
 ahead5done:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(R10*1), Y13
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z13, Z13
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y14
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z14, Z14
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y15
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z15, Z15
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y16
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z16, Z16
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y13
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z13, Z13
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
 	VPUNPCKLDQ    Z14, Z13, Z17
 	VPUNPCKHDQ    Z14, Z13, Z18
 	VPUNPCKLDQ    Z16, Z15, Z14
@@ -848,22 +917,22 @@ ahead5done:
 	VPUNPCKHQDQ   Z14, Z17, Z14
 	VPUNPCKLQDQ   Z16, Z18, Z15
 	VPUNPCKHQDQ   Z16, Z18, Z16
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y17
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z17, Z17
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y18
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z18, Z18
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y19
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z19, Z19
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y20
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z20, Z20
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
 	VPUNPCKLDQ    Z18, Z17, Z21
 	VPUNPCKHDQ    Z18, Z17, Z22
 	VPUNPCKLDQ    Z20, Z19, Z18
@@ -1208,10 +1277,12 @@ block:
 	ADDQ         $+64, R9
 	MOVQ         dim+24(FP), R11
 	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R12
-	TESTQ R12, R12
+	MOVQ  520(SP), R14
+	TESTQ R14, R14
 	JZ    ahead7done
 
 ahead7:
@@ -1234,26 +1305,47 @@ ahead7row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead7same:
-	DECQ R12
+	DECQ R14
 	JNZ  ahead7
 
 ahead7done:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(R10*1), Y17
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z17, Z17
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y18
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z18, Z18
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y19
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z19, Z19
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y20
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z20, Z20
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
 	VPUNPCKLDQ    Z18, Z17, Z21
 	VPUNPCKHDQ    Z18, Z17, Z22
 	VPUNPCKLDQ    Z20, Z19, Z18
@@ -1262,22 +1354,22 @@ ahead7done:
 	VPUNPCKHQDQ   Z18, Z21, Z18
 	VPUNPCKLQDQ   Z20, Z22, Z19
 	VPUNPCKHQDQ   Z20, Z22, Z20
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y21
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z21, Z21
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y22
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z22, Z22
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y23
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z23, Z23
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y24
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z24, Z24
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y21
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y22
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z22, Z22
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y23
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z23, Z23
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y24
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z24, Z24
 	VPUNPCKLDQ    Z22, Z21, Z25
 	VPUNPCKHDQ    Z22, Z21, Z26
 	VPUNPCKLDQ    Z24, Z23, Z22
@@ -1662,10 +1754,12 @@ block:
 	ADDQ         $+64, R8
 	MOVQ         dim+24(FP), R9
 	XORQ         DI, DI
+	MOVQ         $+128, R10
+	XORQ         R11, R11
 
 step:
-	MOVQ  520(SP), R10
-	TESTQ R10, R10
+	MOVQ  520(SP), R12
+	TESTQ R12, R12
 	JZ    ahead9done
 
 ahead9:
@@ -1688,26 +1782,48 @@ ahead9row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead9same:
-	DECQ R10
+	DECQ R12
 	JNZ  ahead9
 
 ahead9done:
-	MOVQ          (AX), R10
-	VMOVDQU32     (R10)(DI*1), Y10
-	MOVQ          32(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z10, Z10
-	MOVQ          8(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y11
-	MOVQ          40(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z11, Z11
-	MOVQ          16(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y12
-	MOVQ          48(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z12, Z12
-	MOVQ          24(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y13
-	MOVQ          56(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z13, Z13
+	MOVQ dim+24(FP), R13
+	LEAQ 512(SP), R12
+	SUBQ AX, R12
+	CMPQ R10, R12
+	JGE  touched
+	SHRQ $0x01, R13
+	MOVQ $+8, R12
+
+touch:
+	MOVQ       (AX)(R10*1), R14
+	PREFETCHT0 (R14)(R11*1)
+	ADDQ       $+64, R11
+	CMPQ       R11, R13
+	JLT        touchedLine
+	XORQ       R11, R11
+	ADDQ       $+8, R10
+
+touchedLine:
+	DECQ R12
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R12
+	VMOVDQU32     (R12)(DI*1), Y10
+	MOVQ          32(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z10, Z10
+	MOVQ          8(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y11
+	MOVQ          40(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z11, Z11
+	MOVQ          16(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y12
+	MOVQ          48(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z12, Z12
+	MOVQ          24(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y13
+	MOVQ          56(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z13, Z13
 	VPUNPCKLDQ    Z11, Z10, Z14
 	VPUNPCKHDQ    Z11, Z10, Z15
 	VPUNPCKLDQ    Z13, Z12, Z11
@@ -1716,22 +1832,22 @@ ahead9done:
 	VPUNPCKHQDQ   Z11, Z14, Z11
 	VPUNPCKLQDQ   Z13, Z15, Z12
 	VPUNPCKHQDQ   Z13, Z15, Z13
-	MOVQ          64(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y14
-	MOVQ          96(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z14, Z14
-	MOVQ          72(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y15
-	MOVQ          104(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z15, Z15
-	MOVQ          80(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y16
-	MOVQ          112(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z16, Z16
-	MOVQ          88(AX), R10
-	VMOVDQU32     (R10)(DI*1), Y17
-	MOVQ          120(AX), R10
-	VINSERTI64X4  $0x01, (R10)(DI*1), Z17, Z17
+	MOVQ          64(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y14
+	MOVQ          96(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z14, Z14
+	MOVQ          72(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y15
+	MOVQ          104(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z15, Z15
+	MOVQ          80(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y16
+	MOVQ          112(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z16, Z16
+	MOVQ          88(AX), R12
+	VMOVDQU32     (R12)(DI*1), Y17
+	MOVQ          120(AX), R12
+	VINSERTI64X4  $0x01, (R12)(DI*1), Z17, Z17
 	VPUNPCKLDQ    Z15, Z14, Z18
 	VPUNPCKHDQ    Z15, Z14, Z19
 	VPUNPCKLDQ    Z17, Z16, Z15
@@ -2042,10 +2158,12 @@ block:
 	ADDQ         $+64, R8
 	MOVQ         dim+24(FP), R10
 	XORQ         R9, R9
+	MOVQ         $+128, R11
+	XORQ         R12, R12
 
 step:
-	MOVQ  520(SP), R11
-	TESTQ R11, R11
+	MOVQ  520(SP), R13
+	TESTQ R13, R13
 	JZ    ahead11done
 
 ahead11:
@@ -2068,26 +2186,48 @@ ahead11row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead11same:
-	DECQ R11
+	DECQ R13
 	JNZ  ahead11
 
 ahead11done:
-	MOVQ          (AX), R11
-	VMOVDQU32     (R11)(R9*1), Y10
-	MOVQ          32(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z10, Z10
-	MOVQ          8(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y11
-	MOVQ          40(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z11, Z11
-	MOVQ          16(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y12
-	MOVQ          48(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z12, Z12
-	MOVQ          24(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y13
-	MOVQ          56(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z13, Z13
+	MOVQ dim+24(FP), R14
+	LEAQ 512(SP), R13
+	SUBQ AX, R13
+	CMPQ R11, R13
+	JGE  touched
+	SHRQ $0x01, R14
+	MOVQ $+8, R13
+
+touch:
+	MOVQ       (AX)(R11*1), R15
+	PREFETCHT0 (R15)(R12*1)
+	ADDQ       $+64, R12
+	CMPQ       R12, R14
+	JLT        touchedLine
+	XORQ       R12, R12
+	ADDQ       $+8, R11
+
+touchedLine:
+	DECQ R13
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R13
+	VMOVDQU32     (R13)(R9*1), Y10
+	MOVQ          32(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z10, Z10
+	MOVQ          8(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y11
+	MOVQ          40(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z11, Z11
+	MOVQ          16(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y12
+	MOVQ          48(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z12, Z12
+	MOVQ          24(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y13
+	MOVQ          56(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z13, Z13
 	VPUNPCKLDQ    Z11, Z10, Z14
 	VPUNPCKHDQ    Z11, Z10, Z15
 	VPUNPCKLDQ    Z13, Z12, Z11
@@ -2096,22 +2236,22 @@ ahead11done:
 	VPUNPCKHQDQ   Z11, Z14, Z11
 	VPUNPCKLQDQ   Z13, Z15, Z12
 	VPUNPCKHQDQ   Z13, Z15, Z13
-	MOVQ          64(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y14
-	MOVQ          96(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z14, Z14
-	MOVQ          72(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y15
-	MOVQ          104(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z15, Z15
-	MOVQ          80(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y16
-	MOVQ          112(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z16, Z16
-	MOVQ          88(AX), R11
-	VMOVDQU32     (R11)(R9*1), Y17
-	MOVQ          120(AX), R11
-	VINSERTI64X4  $0x01, (R11)(R9*1), Z17, Z17
+	MOVQ          64(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y14
+	MOVQ          96(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z14, Z14
+	MOVQ          72(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y15
+	MOVQ          104(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z15, Z15
+	MOVQ          80(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y16
+	MOVQ          112(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z16, Z16
+	MOVQ          88(AX), R13
+	VMOVDQU32     (R13)(R9*1), Y17
+	MOVQ          120(AX), R13
+	VINSERTI64X4  $0x01, (R13)(R9*1), Z17, Z17
 	VPUNPCKLDQ    Z15, Z14, Z18
 	VPUNPCKHDQ    Z15, Z14, Z19
 	VPUNPCKLDQ    Z17, Z16, Z15
@@ -2500,10 +2640,12 @@ block:
 	ADDQ         $+64, R9
 	MOVQ         dim+24(FP), R11
 	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R12
-	TESTQ R12, R12
+	MOVQ  520(SP), R14
+	TESTQ R14, R14
 	JZ    ahead13done
 
 ahead13:
@@ -2526,26 +2668,48 @@ ahead13row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead13same:
-	DECQ R12
+	DECQ R14
 	JNZ  ahead13
 
 ahead13done:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(R10*1), Y14
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z14, Z14
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y15
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z15, Z15
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y16
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z16, Z16
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y17
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z17, Z17
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	SHRQ $0x01, R15
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y14
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z14, Z14
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y15
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z15, Z15
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y16
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z16, Z16
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y17
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z17, Z17
 	VPUNPCKLDQ    Z15, Z14, Z18
 	VPUNPCKHDQ    Z15, Z14, Z19
 	VPUNPCKLDQ    Z17, Z16, Z15
@@ -2554,22 +2718,22 @@ ahead13done:
 	VPUNPCKHQDQ   Z15, Z18, Z15
 	VPUNPCKLQDQ   Z17, Z19, Z16
 	VPUNPCKHQDQ   Z17, Z19, Z17
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y18
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z18, Z18
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y19
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z19, Z19
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y20
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z20, Z20
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y21
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z21, Z21
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y21
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
 	VPUNPCKLDQ    Z19, Z18, Z22
 	VPUNPCKHDQ    Z19, Z18, Z23
 	VPUNPCKLDQ    Z21, Z20, Z19
@@ -3040,10 +3204,12 @@ block:
 	ADDQ         $+64, R9
 	MOVQ         dim+24(FP), R11
 	XORQ         R10, R10
+	MOVQ         $+128, R12
+	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R12
-	TESTQ R12, R12
+	MOVQ  520(SP), R14
+	TESTQ R14, R14
 	JZ    ahead15done
 
 ahead15:
@@ -3066,26 +3232,48 @@ ahead15row:
 	MOVQ aheadLines+96(FP), SI
 
 ahead15same:
-	DECQ R12
+	DECQ R14
 	JNZ  ahead15
 
 ahead15done:
-	MOVQ          (AX), R12
-	VMOVDQU32     (R12)(R10*1), Y18
-	MOVQ          32(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z18, Z18
-	MOVQ          8(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y19
-	MOVQ          40(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z19, Z19
-	MOVQ          16(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y20
-	MOVQ          48(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z20, Z20
-	MOVQ          24(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y21
-	MOVQ          56(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z21, Z21
+	MOVQ dim+24(FP), R15
+	LEAQ 512(SP), R14
+	SUBQ AX, R14
+	CMPQ R12, R14
+	JGE  touched
+	SHRQ $0x01, R15
+	MOVQ $+8, R14
+
+touch:
+	MOVQ       (AX)(R12*1), BP
+	PREFETCHT0 (BP)(R13*1)
+	ADDQ       $+64, R13
+	CMPQ       R13, R15
+	JLT        touchedLine
+	XORQ       R13, R13
+	ADDQ       $+8, R12
+
+touchedLine:
+	DECQ R14
+	JNZ  touch
+
+touched:
+	MOVQ          (AX), R14
+	VMOVDQU32     (R14)(R10*1), Y18
+	MOVQ          32(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z18, Z18
+	MOVQ          8(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y19
+	MOVQ          40(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z19, Z19
+	MOVQ          16(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y20
+	MOVQ          48(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z20, Z20
+	MOVQ          24(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y21
+	MOVQ          56(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z21, Z21
 	VPUNPCKLDQ    Z19, Z18, Z22
 	VPUNPCKHDQ    Z19, Z18, Z23
 	VPUNPCKLDQ    Z21, Z20, Z19
@@ -3094,22 +3282,22 @@ ahead15done:
 	VPUNPCKHQDQ   Z19, Z22, Z19
 	VPUNPCKLQDQ   Z21, Z23, Z20
 	VPUNPCKHQDQ   Z21, Z23, Z21
-	MOVQ          64(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y22
-	MOVQ          96(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z22, Z22
-	MOVQ          72(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y23
-	MOVQ          104(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z23, Z23
-	MOVQ          80(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y24
-	MOVQ          112(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z24, Z24
-	MOVQ          88(AX), R12
-	VMOVDQU32     (R12)(R10*1), Y25
-	MOVQ          120(AX), R12
-	VINSERTI64X4  $0x01, (R12)(R10*1), Z25, Z25
+	MOVQ          64(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y22
+	MOVQ          96(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z22, Z22
+	MOVQ          72(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y23
+	MOVQ          104(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z23, Z23
+	MOVQ          80(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y24
+	MOVQ          112(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z24, Z24
+	MOVQ          88(AX), R14
+	VMOVDQU32     (R14)(R10*1), Y25
+	MOVQ          120(AX), R14
+	VINSERTI64X4  $0x01, (R14)(R10*1), Z25, Z25
 	VPUNPCKLDQ    Z23, Z22, Z26
 	VPUNPCKHDQ    Z23, Z22, Z27
 	VPUNPCKLDQ    Z25, Z24, Z23

@@ -55,26 +55,40 @@ func (g integerAccumulate) emit() {
 	g.MOVQ(g.param("dim"), left)
 	g.MOVQ(imm(0), at)
 	ahead := g.gen.ahead(g.steps())
-	g.Label("pass")
-	for first := 0; first < g.rows; first += passRows {
-		g.pass(first, min(passRows, g.rows-first), at, ahead)
+	for _, channels := range g.passes() {
+		label := fmt.Sprintf("channels%d", channels)
+		g.Label(label)
+		g.CMPQ(left, imm(channels))
+		g.JLT(op.LabelRef(label + "done"))
+		for first := 0; first < g.rows; first += passRows {
+			g.pass(channels, first, min(passRows, g.rows-first), at, ahead)
+		}
+		g.ADDQ(imm(4*channels), g.paramMem("o"))
+		g.ADDQ(imm(channels*g.e.bits/8), at)
+		g.SUBQ(imm(channels), left)
+		g.JMP(op.LabelRef(label))
+		g.Label(label + "done")
 	}
-	g.ADDQ(imm(4*passChannels), g.paramMem("o"))
-	g.ADDQ(imm(passChannels*g.e.bits/8), at)
-	g.SUBQ(imm(passChannels), left)
-	g.JG(op.LabelRef("pass"))
 	ahead.rest()
 	g.finish(1)
 	g.Label("declined")
 	g.finish(0)
 }
 
-// A pass takes so many channels, four vectors of o, of so many rows: 24 sums of
+// A pass takes so many channels of a row, or of two rows half as many: 24 sums of
 // digits.
 const (
 	passRows     = 2
-	passChannels = 64
+	passChannels = 128
 )
+
+// passes are the numbers of channels of passes, the largest first.
+func (g integerAccumulate) passes() []int {
+	if g.rows == 1 {
+		return []int{passChannels, passChannels / 2}
+	}
+	return []int{passChannels / 2}
+}
 
 func (g integerAccumulate) finish(done uint32) {
 	ret := g.GP32()
@@ -86,10 +100,12 @@ func (g integerAccumulate) finish(done uint32) {
 
 // steps is how often the inner loops turn.
 func (g integerAccumulate) steps() reg.GPVirtual {
-	n, passes := g.param("keys"), g.param("dim")
+	n, passes, one := g.param("keys"), g.param("dim"), g.GP64()
 	g.ADDQ(imm(3), n)
 	g.SHRQ(op.U8(2), n)
-	g.SHRQ(op.U8(log2(passChannels)), passes)
+	g.MOVQ(imm(1), one)
+	g.SHRQ(op.U8(log2(g.passes()[0])), passes)
+	g.CMOVQEQ(one, passes)
 	if g.rows > passRows {
 		g.ADDQ(passes, passes)
 	}
@@ -237,11 +253,11 @@ func (g integerAccumulate) fullCodes(at reg.GPVirtual, found reg.OpmaskVirtual) 
 	g.KORD(other, found, found)
 }
 
-// pass takes passChannels of some rows.
-func (g integerAccumulate) pass(first, rows int, at op.Mem, ahead *ahead) {
+// pass takes so many channels of some rows.
+func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahead) {
 	label := fmt.Sprintf("keys%d", g.id())
-	acc := g.sums(first, rows)
-	values := g.values()
+	acc := g.sums(channels, first, rows)
+	values := g.values(channels)
 	weight, key, place, left := g.GP64(), g.GP64(), g.GP64(), g.param("keys")
 	g.LEAQ(g.weights.Offset(4*tileKeys*first), weight)
 	g.LEAQ(g.list, key)
@@ -266,12 +282,12 @@ func (g integerAccumulate) pass(first, rows int, at op.Mem, ahead *ahead) {
 }
 
 // sums begins a pass: the vectors of each digit of each row.
-func (g integerAccumulate) sums(first, rows int) [][weightDigits][]reg.VecVirtual {
+func (g integerAccumulate) sums(channels, first, rows int) [][weightDigits][]reg.VecVirtual {
 	zero := g.zero()
 	acc := make([][weightDigits][]reg.VecVirtual, rows)
 	for r := range acc {
 		for t := range acc[r] {
-			acc[r][t] = g.vecs(passChannels / 16)
+			acc[r][t] = g.vecs(channels / 16)
 			for _, a := range acc[r][t] {
 				if g.e.bits == 8 {
 					g.VMOVDQA64(zero, a)
@@ -286,44 +302,48 @@ func (g integerAccumulate) sums(first, rows int) [][weightDigits][]reg.VecVirtua
 
 // values is the loader of four keys: it hands on two vectors of o at a time, whose
 // words are the signed bytes of the four keys. See inOrder for where channels are.
-func (g integerAccumulate) values() func(key, place reg.GPVirtual, use func(first int, v [2]reg.VecVirtual)) {
-	row := func(key, place reg.GPVirtual, i int) op.Mem {
+func (g integerAccumulate) values(channels int) func(key, place reg.GPVirtual, use func(first int, v [2]reg.VecVirtual)) {
+	row := func(key, place reg.GPVirtual, i, from int) op.Mem {
 		p := g.GP64()
 		g.MOVQ(op.Mem{Base: key, Disp: 8 * i}, p)
-		return op.Mem{Base: p, Index: place, Scale: 1}
+		return op.Mem{Base: p, Index: place, Scale: 1, Disp: from * g.e.bits / 8}
 	}
 	if g.e.bits == 8 {
 		return func(key, place reg.GPVirtual, use func(int, [2]reg.VecVirtual)) {
-			a, b := g.vec(), g.vec()
-			p, q := row(key, place, 1), row(key, place, 3)
-			g.VMOVDQU32(row(key, place, 0), a)
-			g.VMOVDQU32(row(key, place, 2), b)
-			lower, other, upper, third := g.vec(), g.vec(), g.vec(), g.vec()
-			g.VPUNPCKLBW(p, a, lower)
-			g.VPUNPCKLBW(q, b, other)
-			g.VPUNPCKLWD(other, lower, upper)
-			g.VPUNPCKHWD(other, lower, lower)
-			use(0, [2]reg.VecVirtual{upper, lower})
-			g.VPUNPCKHBW(p, a, a)
-			g.VPUNPCKHBW(q, b, b)
-			g.VPUNPCKLWD(b, a, third)
-			g.VPUNPCKHWD(b, a, a)
-			use(2, [2]reg.VecVirtual{third, a})
+			for from := 0; from < channels; from += 64 {
+				a, b := g.vec(), g.vec()
+				p, q := row(key, place, 1, from), row(key, place, 3, from)
+				g.VMOVDQU32(row(key, place, 0, from), a)
+				g.VMOVDQU32(row(key, place, 2, from), b)
+				lower, other, upper, third := g.vec(), g.vec(), g.vec(), g.vec()
+				g.VPUNPCKLBW(p, a, lower)
+				g.VPUNPCKLBW(q, b, other)
+				g.VPUNPCKLWD(other, lower, upper)
+				g.VPUNPCKHWD(other, lower, lower)
+				use(from/16, [2]reg.VecVirtual{upper, lower})
+				g.VPUNPCKHBW(p, a, a)
+				g.VPUNPCKHBW(q, b, b)
+				g.VPUNPCKLWD(b, a, third)
+				g.VPUNPCKHWD(b, a, a)
+				use(from/16+2, [2]reg.VecVirtual{third, a})
+			}
 		}
 	}
 	low, order := g.broadcast(0x0f0f0f0f), g.vec()
 	g.VMOVDQU32(g.pairOrder(), order)
 	return func(key, place reg.GPVirtual, use func(int, [2]reg.VecVirtual)) {
-		a, b, v := g.vec(), g.vec(), g.vec()
-		for i, z := range []reg.VecVirtual{a, b} {
-			g.loadPart(row(key, place, 2*i), z.AsY(), z)
-			g.VINSERTI64X4(op.U8(1), row(key, place, 2*i+1), z, z)
-			g.VPERMB(z, order, z)
+		for from := 0; from < channels; from += 64 {
+			a, b, v := g.vec(), g.vec(), g.vec()
+			for i, z := range []reg.VecVirtual{a, b} {
+				g.loadPart(row(key, place, 2*i, from), z.AsY(), z)
+				g.VINSERTI64X4(op.U8(1), row(key, place, 2*i+1, from), z, z)
+				g.VPERMB(z, order, z)
+			}
+			g.VPUNPCKLWD(b, a, v)
+			use(from/16, g.nibbles(v, low))
+			g.VPUNPCKHWD(b, a, a)
+			use(from/16+2, g.nibbles(a, low))
 		}
-		g.VPUNPCKLWD(b, a, v)
-		use(0, g.nibbles(v, low))
-		g.VPUNPCKHWD(b, a, a)
-		use(2, g.nibbles(a, low))
 	}
 }
 
@@ -368,11 +388,13 @@ func (g integerAccumulate) update(first int, acc [][weightDigits][]reg.VecVirtua
 		for i := range digits[0] {
 			g.weigh(digits[0][i], digits[1][i], digits[2][i], down)
 		}
-		for i, sum := range g.inOrder(digits[0], digits[1]) {
-			m, old := op.Mem{Base: row, Disp: 64 * i}, g.vec()
-			g.VMOVUPS_Z(m, live, old)
-			g.VFMADD231PS(old, a, sum)
-			g.VMOVUPS(sum, m)
+		for from := 0; from < len(digits[0]); from += 4 {
+			for i, sum := range g.inOrder(digits[0][from:][:4], digits[1][from:][:4]) {
+				m, old := op.Mem{Base: row, Disp: 64 * (from + i)}, g.vec()
+				g.VMOVUPS_Z(m, live, old)
+				g.VFMADD231PS(old, a, sum)
+				g.VMOVUPS(sum, m)
+			}
 		}
 		if r < len(acc)-1 {
 			g.ADDQ(by, row)
@@ -390,23 +412,23 @@ func (g integerAccumulate) weigh(low, middle, high, down reg.VecVirtual) {
 	g.VMULPS(down, low, low)
 }
 
-// inOrder is sums by channel; free are registers to do it in. I8 has four channels of
-// each 16 in a vector, I4 the even ones of 32 and then the odd ones.
+// inOrder puts four vectors of sums in the order of channels; free are four registers
+// to do it in. I8 has four channels of each 16 in a vector, I4 the even ones of 32 and
+// then the odd ones.
 func (g integerAccumulate) inOrder(sums, free []reg.VecVirtual) []reg.VecVirtual {
 	if g.e.bits == 4 {
-		for i := 0; i < len(sums); i += 2 {
+		for i := 0; i < 4; i += 2 {
 			g.alternate(sums[i], sums[i+1], free[i])
 		}
 		return []reg.VecVirtual{free[0], sums[0], free[2], sums[2]}
 	}
-	half := []reg.VecVirtual{free[0], free[1], free[2], free[3]}
 	for i := range 2 {
-		g.VSHUFF32X4(op.U8(0x44), sums[2*i+1], sums[2*i], half[i])
-		g.VSHUFF32X4(op.U8(0xee), sums[2*i+1], sums[2*i], half[2+i])
+		g.VSHUFF32X4(op.U8(0x44), sums[2*i+1], sums[2*i], free[i])
+		g.VSHUFF32X4(op.U8(0xee), sums[2*i+1], sums[2*i], free[2+i])
 	}
 	for i := range 2 {
-		g.VSHUFF32X4(op.U8(0x88), half[2*i+1], half[2*i], sums[2*i])
-		g.VSHUFF32X4(op.U8(0xdd), half[2*i+1], half[2*i], sums[2*i+1])
+		g.VSHUFF32X4(op.U8(0x88), free[2*i+1], free[2*i], sums[2*i])
+		g.VSHUFF32X4(op.U8(0xdd), free[2*i+1], free[2*i], sums[2*i+1])
 	}
 	return sums
 }

@@ -28,6 +28,7 @@ type integerScores struct {
 	*gen
 	e    integer
 	rows int
+	list op.Mem // [tileKeys] addresses of keys
 }
 
 func (g integerScores) emit() {
@@ -35,7 +36,7 @@ func (g integerScores) emit() {
 	g.TEXT(name, "func(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, "+aheadArgs+") (beyond bool)",
 		fmt.Sprintf("computes s[r·stride+j] = scales[j]·Σ_d q[r,d]·k_j[d] for %d rows of queries in fixed point, and reports a scale above most.", g.rows))
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
-	list := g.pointers("k")
+	g.list = g.pointers("k")
 	ahead := g.gen.ahead(g.steps())
 	flip := g.broadcast(0x80808080)
 	var low reg.VecVirtual
@@ -45,7 +46,7 @@ func (g integerScores) emit() {
 	beyond := g.K()
 	g.KXORW(beyond, beyond, beyond)
 	key := g.GP64() // the place in the list of the block's first key
-	g.LEAQ(list, key)
+	g.LEAQ(g.list, key)
 	x, s, left := g.paramMem("scales"), g.param("s"), g.param("keys")
 
 	g.Label("block")
@@ -68,8 +69,10 @@ func (g integerScores) emit() {
 	g.advance(q, digitsHead)
 	at, dim := g.GP64(), g.param("dim")
 	g.XORQ(at, at)
+	touch := g.touch()
 	g.Label("step")
 	ahead.step()
+	touch.step(key)
 	g.step(key, at, q, acc, flip, low)
 	g.advance(q, 4*g.e.channels())
 	g.ADDQ(imm(32), at)
@@ -89,6 +92,45 @@ func (g integerScores) emit() {
 	g.VZEROUPPER()
 	g.Store(found, g.ReturnIndex(0))
 	g.RET()
+}
+
+// touch goes through the next block's lines, eight a step, in the order of memory:
+// the steps then find them in the first cache in whatever order they ask, and the
+// hardware's prefetcher sees them in order.
+type touch struct {
+	integerScores
+	key, line reg.GPVirtual // where in the list, from the block's first key on, and where in the row
+}
+
+func (g integerScores) touch() *touch {
+	t := &touch{g, g.GP64(), g.GP64()}
+	g.MOVQ(imm(16*8), t.key)
+	g.XORQ(t.line, t.line)
+	return t
+}
+
+func (t *touch) step(first reg.GPVirtual) {
+	end, row, n, p := t.GP64(), t.param("dim"), t.GP64(), t.GP64()
+	t.LEAQ(t.list.Offset(8*tileKeys), end)
+	t.SUBQ(first, end)
+	t.CMPQ(t.key, end)
+	t.JGE(op.LabelRef("touched"))
+	if t.e.bits == 4 {
+		t.SHRQ(op.U8(1), row)
+	}
+	t.MOVQ(imm(8), n)
+	t.Label("touch")
+	t.MOVQ(op.Mem{Base: first, Index: t.key, Scale: 1}, p)
+	t.PREFETCHT0(op.Mem{Base: p, Index: t.line, Scale: 1})
+	t.ADDQ(imm(64), t.line)
+	t.CMPQ(t.line, row)
+	t.JLT(op.LabelRef("touchedLine"))
+	t.XORQ(t.line, t.line)
+	t.ADDQ(imm(8), t.key)
+	t.Label("touchedLine")
+	t.DECQ(n)
+	t.JNZ(op.LabelRef("touch"))
+	t.Label("touched")
 }
 
 // sets is how many sums there are of each digit, which words take in turn: enough
