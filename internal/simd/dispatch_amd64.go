@@ -38,6 +38,8 @@ func scoresFor(e Elem) ScoresFunc {
 	switch {
 	case useAVX512 && inHalves && (e == F16 || e == BF16):
 		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
+	case useVNNI && scoresVNNI[e][1] != nil:
+		return scoresOfWhole(scoresBy(e, &scoresVNNI[e], &sizesVNNI, limits{}), scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
 		return scoresBy(e, &scoresAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
@@ -50,6 +52,8 @@ func accumulateFor(e Elem) AccumulateFunc {
 	switch {
 	case useAVX512 && e == F32:
 		return accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
+	case useVNNI && accumulateVNNI[e][1] != nil:
+		return accumulateOfWhole(accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
 		return accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
@@ -68,6 +72,31 @@ var sizesPairs = sizes{0, 1, 2, 2, 2, 5, 6, 7, 8}
 
 // sizesHalves: four rows meet four keys at a time.
 var sizesHalves = sizes{0, 1, 2, 3, 4, 3, 3, 4, 4}
+
+// wholeRow is what rows are multiples of for kernels that look codes up.
+const wholeRow = 64
+
+// scoresOfWhole takes kernels for whole rows where they are.
+func scoresOfWhole(whole, any ScoresFunc) ScoresFunc {
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
+		if dim%wholeRow == 0 {
+			whole(s, stride, q, rows, dim, k, ahead)
+			return
+		}
+		any(s, stride, q, rows, dim, k, ahead)
+	}
+}
+
+// accumulateOfWhole is scoresOfWhole for accumulation.
+func accumulateOfWhole(whole, any AccumulateFunc) AccumulateFunc {
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+		if dim%wholeRow == 0 {
+			whole(o, rows, dim, p, stride, alpha, v, ahead)
+			return
+		}
+		any(o, rows, dim, p, stride, alpha, v, ahead)
+	}
+}
 
 // With masked loads only E4M3's NaN is left to plain Go; without, rows below
 // minDim and nibbles off the byte are, too.

@@ -10,7 +10,8 @@ type (
 	integerAccumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys, own int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) (done bool)
 )
 
-// sizesVNNI: four rows have 16 sums of four digits.
+// sizesVNNI: four rows have 16 sums of four digits, or of four vectors beside the
+// tables of 8-bit floats.
 var sizesVNNI = sizes{1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 
 var integerDigitsVNNI = [NumElems]integerDigitsKernel{I8: integerDigitsI8VNNI, I4: integerDigitsI4VNNI}

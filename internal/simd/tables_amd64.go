@@ -42,6 +42,16 @@ var accumulateAVX2 = [NumElems]blocks[accumulateKernel]{
 	I4:   {1: accumulateI4x1AVX2, 2: accumulateI4x2AVX2, 4: accumulateI4x4AVX2},
 }
 
+var scoresVNNI = [NumElems]blocks[scoresKernel]{
+	E4M3: {1: scoresE4M3x1VNNI, 2: scoresE4M3x2VNNI, 3: scoresE4M3x3VNNI, 4: scoresE4M3x4VNNI},
+	E5M2: {1: scoresE5M2x1VNNI, 2: scoresE5M2x2VNNI, 3: scoresE5M2x3VNNI, 4: scoresE5M2x4VNNI},
+}
+
+var accumulateVNNI = [NumElems]blocks[accumulateKernel]{
+	E4M3: {1: accumulateE4M3x1VNNI, 2: accumulateE4M3x2VNNI, 3: accumulateE4M3x3VNNI, 4: accumulateE4M3x4VNNI},
+	E5M2: {1: accumulateE5M2x1VNNI, 2: accumulateE5M2x2VNNI, 3: accumulateE5M2x3VNNI, 4: accumulateE5M2x4VNNI},
+}
+
 var integerScoresVNNI = [NumElems]blocks[integerScoresKernel]{
 	I8: {1: integerScoresI8x1VNNI, 2: integerScoresI8x2VNNI, 3: integerScoresI8x3VNNI, 4: integerScoresI8x4VNNI},
 	I4: {1: integerScoresI4x1VNNI, 2: integerScoresI4x2VNNI, 3: integerScoresI4x3VNNI, 4: integerScoresI4x4VNNI},

@@ -8,7 +8,7 @@ import (
 )
 
 func accumulateFile(g *gen) {
-	for _, e := range elems {
+	for _, e := range g.elems() {
 		for _, r := range g.blocks {
 			accumulate{gen: g, e: e, rows: r}.emit()
 		}
@@ -53,7 +53,9 @@ func (g accumulate) emit() {
 		g.JMP(op.LabelRef(label))
 		g.Label(label + "done")
 	}
-	g.rest(load, zero, o, left, at, ahead)
+	if !g.tables {
+		g.rest(load, zero, o, left, at, ahead)
+	}
 	ahead.rest()
 	g.VZEROUPPER()
 	g.RET()
@@ -131,11 +133,19 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	ahead.step()
 	g.LEAQ(op.Mem{Base: base, Index: walk.rel, Scale: 1}, v)
 	weight := g.weights(p, w)
+	var looked []reg.VecVirtual
 	for i := range w {
 		x, m := g.vec(), op.Mem{Base: v, Disp: i * g.vecBytes(g.e)}
-		if part != nil && g.lanes == 16 {
+		switch {
+		case g.tables:
+			if i%lookupVectors == 0 {
+				looked = g.vecs(lookupVectors)
+				load.tables.load(m, looked)
+			}
+			x = looked[i%lookupVectors]
+		case part != nil && g.lanes == 16:
 			load.loadMasked(m, part.mask, part.byteMask, x)
-		} else {
+		default:
 			load.load(m, x)
 		}
 		for r := range g.rows {
@@ -180,7 +190,7 @@ func (g accumulate) update(acc []reg.VecVirtual, w int, o op.Mem, part *part) {
 	g.SHLQ(op.U8(2), by)
 	zero := g.zero()
 	var scale reg.VecVirtual
-	if g.e.scale != 1 {
+	if g.e.scale != 1 && !g.tables {
 		scale = g.broadcast(float32bits(g.e.scale))
 	}
 	for r := range g.rows {

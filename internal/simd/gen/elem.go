@@ -31,6 +31,8 @@ type loader struct {
 	e    elem
 	a, b reg.VecVirtual
 	odd  reg.OpmaskVirtual
+
+	tables *lookups // at a level that has them, in place of all else
 }
 
 // loader sets up the constants of type e.
@@ -47,6 +49,8 @@ func (g *gen) loader(e elem) *loader {
 		words := g.GP32()
 		g.MOVL(op.U32(0xaaaaaaaa), words)
 		g.KMOVD(words, l.odd)
+	case g.tables:
+		l.tables = g.lookups(e)
 	case e.name == "E4M3" && g.lanes == 16:
 		l.a = g.YMM()
 		g.VPBROADCASTD(g.table("e4m3Mask", 0xbfffbfff), l.a)

@@ -19,6 +19,9 @@ type level struct {
 	lanes  int
 	// types are the element types that there are kernels for, all if there are none.
 	types []string
+	// tables is whether those are looked up in tables, 64 elements at a time, of which
+	// rows are multiples.
+	tables bool
 	// blocks are the numbers of rows that there are kernels for.
 	blocks []int
 	// quads is whether rows are scored with four keys at a time, not two.
@@ -47,7 +50,12 @@ var (
 		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {8, 1}},
 		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
 	}
-	vnni = level{name: "vnni", suffix: "VNNI", lanes: 16, blocks: []int{1, 2, 3, 4}}
+	// vnni is for integers; and its processors have VPERMI2B, for 8-bit floats.
+	vnni = level{
+		name: "vnni", suffix: "VNNI", lanes: 16, types: []string{"E4M3", "E5M2"}, tables: true,
+		blocks: []int{1, 2, 3, 4}, scoreWidths: map[int][]int{1: {4}, 2: {4}, 3: {4}, 4: {4}},
+		widths: map[int][]int{1: {8, 4}, 2: {8, 4}, 3: {4}, 4: {4}},
+	}
 	// halves is for scores on processors that do 512 bits in two halves: AVX-512's
 	// 32 registers, 256 bits of each.
 	halves = level{

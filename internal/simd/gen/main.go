@@ -41,6 +41,7 @@ func run(dir string) error {
 		return err
 	}
 	if err := writeAll(dir, &vnni, map[string]func(*gen){
+		"scores": scoresFile, "accumulate": accumulateFile,
 		"integer_digits": integerDigitsFile, "integer_scores": integerScoresFile, "integer_accumulate": integerAccumulateFile,
 	}); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (g scores) reduce(acc []reg.VecVirtual) reg.VecVirtual {
 			g.VPERM2F128(op.U8(0x31), b, a, hi)
 		})
 	}
-	if g.e.scale != 1 {
+	if g.e.scale != 1 && !g.tables {
 		g.VMULPS(g.broadcast(float32bits(g.e.scale)), v[0], v[0])
 	}
 	return v[0]

@@ -79,9 +79,11 @@ func (g scores) emit() {
 	}
 	g.TESTQ(left, left)
 	g.JZ(op.LabelRef("reduce"))
-	if g.lanes == 16 {
+	switch {
+	case g.tables: // nothing is left
+	case g.lanes == 16:
 		g.restMasked(load, left, acc, ptr, q)
-	} else {
+	default:
 		g.restOverlapping(load, left, acc, ptr, q)
 	}
 	g.Label("reduce")
@@ -141,6 +143,10 @@ func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []re
 	}
 	x := [blockKeys][]reg.VecVirtual{g.vecs(w), g.vecs(w)}
 	for c, p := range ptr {
+		if g.tables {
+			load.tables.load(op.Mem{Base: p}, x[c])
+			continue
+		}
 		for i := range w {
 			load.load(op.Mem{Base: p, Disp: i * g.vecBytes(g.e)}, x[c][i])
 		}

@@ -16,6 +16,8 @@ func writeTables(dir string, levels []*level) error {
 		table(&b, l, "scores", "scoresKernel")
 		table(&b, l, "accumulate", "accumulateKernel")
 	}
+	table(&b, &vnni, "scores", "scoresKernel")
+	table(&b, &vnni, "accumulate", "accumulateKernel")
 	for _, stage := range []string{"Scores", "Accumulate"} {
 		integerTable(&b, &vnni, stage)
 	}
