@@ -22,9 +22,6 @@ const (
 	// chunksPerMerge is how many chunks' states one merge weighs together: it
 	// spreads the merge's divisions over them.
 	chunksPerMerge = 8
-
-	// mostAveraged is how many states are averaged at once: as many as attn.Merge does.
-	mostAveraged = 64
 )
 
 // tileQueries is how many queries a tile takes of groups of that size.
@@ -54,9 +51,9 @@ type worker struct {
 	lines    [2][]int              // [≤ TileKeys] scales of keys and of values to fetch, see listScales
 	visible  tile                  // keys of this tile that a mask leaves
 	list     []attn.State[float32] // to merge
-	weight   [mostAveraged]float64
-	averaged [mostAveraged][]float32
-	room     []stream // for the most heads of any task
+	weight   []float64             // [len(list)] what its states weigh
+	averaged [][]float32           // and what is averaged of them
+	room     []stream              // for the most heads of any task
 }
 
 // reserve makes room for tasks of so many heads: query tiles of so many rows, or, of
@@ -64,7 +61,8 @@ type worker struct {
 func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
 	w.s = resize(w.s, rows*simd.TileKeys)
 	w.alpha = resize(w.alpha, rows)
-	w.list = resize(w.list, max(splits, chunksPerMerge)+1) // and a sink
+	states := max(splits, chunksPerMerge) + 1 // and a sink
+	w.list, w.weight, w.averaged = resize(w.list, states), resize(w.weight, states), resize(w.averaged, states)
 	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
 		t.resize(simd.TileKeys)
 	}

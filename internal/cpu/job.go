@@ -93,7 +93,7 @@ func (j *job) leave() {
 			w.room[h].item, w.room[h].score = nil, scorer{}
 		}
 		clear(w.list[:cap(w.list)])
-		w.averaged = [mostAveraged][]float32{}
+		clear(w.averaged[:cap(w.averaged)])
 	}
 }
 

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/plan"
@@ -78,24 +76,30 @@ func (w *worker) mergeRow(s *states, i int) {
 	s.m[i], s.l[i] = dst.M, dst.L
 }
 
-// mergeInto is [attn.Merge] of the list, bit for bit, averaged in vectors where all
-// states are whole and not too many.
+// mergeInto is [attn.Merge] of the list, averaged in vectors and all at once.
 func (w *worker) mergeInto(dst *attn.State[float32]) {
-	n := len(w.list)
-	if n < 2 || n > len(w.weight) || slices.ContainsFunc(w.list, partless) {
+	whole := 0
+	for b := range w.list {
+		if !w.list[b].Empty() {
+			whole++
+		}
+	}
+	if whole < 2 {
 		attn.Merge(dst, w.list...)
 		return
 	}
+	weight := w.weight[:len(w.list)]
+	m, l := attn.Weigh(weight, w.list)
+	n := 0
 	for b := range w.list {
-		w.averaged[b] = w.list[b].O
+		if o := w.list[b].O; o != nil && !w.list[b].Empty() { // a sink has none
+			weight[n], w.averaged[n] = weight[b], o
+			n++
+		}
 	}
-	m, l := attn.Weigh(w.weight[:], w.list)
-	simd.Average(dst.O, w.weight[:n], w.averaged[:n], l)
+	simd.Average(dst.O, weight[:n], w.averaged[:n], l)
 	dst.M, dst.L = m, l
 }
-
-// partless reports a state that has no part in an average: an empty one, or a sink.
-func partless(a attn.State[float32]) bool { return a.Empty() || a.O == nil }
 
 // emit merges the list into the result of row r of some queries from query on.
 // A sink is added here and nowhere else, and not to states.
