@@ -32,11 +32,8 @@ func (c *stream) scaledQueries(dst, q []float32) {
 // infinite scale is NaN.
 func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 	at := s.Offset(page, head, slot)
-	if s.SlotStride == 1 {
-		for i, x := range s.Values[at : at+len(dst)] {
-			dst[i] = x + (x - x)
-		}
-		return
+	if s.SlotStride == 1 && simd.Divide(dst, s.Values[at:at+len(dst)], 1) {
+		return // copied, and all are finite
 	}
 	for i := range dst {
 		x := s.Values[at]
