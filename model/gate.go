@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // gate is what an MLP makes of its two projections: h = act(gate)·up.
@@ -27,33 +29,37 @@ func gateNamed(activation string) (gate, error) {
 
 // apply is h = act(g)·u. h may be g or u.
 func (k gate) apply(h, g, u []float32) {
-	u = u[:len(g)]
-	h = h[:len(g)]
-	switch k {
-	case silu:
-		for i, x := range g {
-			h[i] = x * sigmoid(x) * u[i]
-		}
-	case gelu:
-		for i, x := range g {
-			h[i] = x * normalCDF(x) * u[i]
-		}
-	case clamped:
-		const limit, slope = 7, 1.702
-		for i, x := range g {
-			x = min(x, limit)
-			h[i] = x * sigmoid(slope*x) * (min(max(u[i], -limit), limit) + 1)
-		}
+	var of gateArgs
+	for len(g) > 0 {
+		n := min(len(g), len(of.a))
+		x, a, y := of.of(k, g[:n], u[:n])
+		simd.Gate(h[:n], x, a, y)
+		h, g, u = h[n:], g[n:], u[n:]
 	}
 }
 
-func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+// gateArgs is room for what [simd.Gate] is given.
+type gateArgs struct{ x, a, y [128]float32 }
 
-// normalCDF is the tanh approximation of Φ: (1 + tanh(√(2/π)(x + 0.044715x³)))/2 = σ(2√(2/π)(…)).
-func normalCDF(x float32) float32 {
-	const c = 1.5957691216057308 // 2√(2/π)
-	y := float64(x)
-	return float32(1 / (1 + math.Exp(-c*(y+0.044715*y*y*y))))
+// of are x, a and y of x·σ(a)·y, which is act(g)·u.
+func (r *gateArgs) of(k gate, g, u []float32) (x, a, y []float32) {
+	switch k {
+	case gelu: // the tanh approximation of Φ: (1 + tanh(√(2/π)(g + 0.044715g³)))/2 = σ(2√(2/π)(…))
+		const c = 1.5957691216057308 // 2√(2/π)
+		for i, v := range g {
+			r.a[i] = float32(c * (float64(v) + 0.044715*float64(v)*float64(v)*float64(v)))
+		}
+		return g, r.a[:len(g)], u
+	case clamped:
+		const limit, slope = 7, 1.702
+		for i, v := range g {
+			r.x[i] = min(v, limit)
+			r.a[i] = slope * r.x[i]
+			r.y[i] = min(max(u[i], -limit), limit) + 1
+		}
+		return r.x[:len(g)], r.a[:len(g)], r.y[:len(g)]
+	}
+	return g, g, u
 }
 
 // softcap bounds x to (−limit, limit): limit·tanh(x/limit).

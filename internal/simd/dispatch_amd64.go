@@ -187,6 +187,20 @@ func dotFor(b Block) DotFunc {
 	return float
 }
 
+func gate(h, g, a, u []float32) {
+	kernel, lanes := gateAVX2, 8
+	if useAVX512 {
+		kernel, lanes = gateAVX512, 16
+	}
+	n := len(h) / lanes
+	if n > 0 && useAVX2 {
+		kernel(&h[0], &g[0], &a[0], &u[0], n)
+		n *= lanes
+		h, g, a, u = h[n:], g[n:], a[n:], u[n:]
+	}
+	gateGeneric(h, g, a, u)
+}
+
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
 	if rows == 0 || keys == 0 || !useAVX2 {
 		return softmaxGeneric(s, stride, rows, keys, m, l, alpha)
