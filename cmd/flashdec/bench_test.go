@@ -18,7 +18,7 @@ import (
 
 // TestBenchRows runs a small suite and checks the fields that machines read.
 func TestBenchRows(t *testing.T) {
-	rows := objects(t, want(t, exitDone, "bench", "--suite=pages", "--match=16", "--mb=1", "--rounds=2", "--threads=2", "--json").stdout)
+	rows := objects(t, want(t, exitDone, "bench", "--suite=pages", "--match=64", "--mb=1", "--rounds=2", "--threads=2", "--json").stdout)
 	var names []string
 	for _, row := range rows {
 		names = append(names, row["impl"].(string))

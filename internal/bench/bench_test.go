@@ -222,3 +222,24 @@ func TestFillStops(t *testing.T) {
 		t.Error("after an interrupted fill the memory is taken for filled")
 	}
 }
+
+// TestPagesInOrder: of the cases with pages of 16, one has them anywhere and one in
+// order, and each has a ratio of its own to contiguous rows.
+func TestPagesInOrder(t *testing.T) {
+	i := slices.IndexFunc(bench.Suites, func(s bench.Suite) bool { return s.Name == "pages" })
+	var rows []bench.Row
+	for _, c := range bench.Suites[i].Cases(1 << 20) {
+		rows = append(rows, bench.Row{Suite: "pages", Case: c.Name, Impl: "flashdec", PageSize: c.PageSize, Rate: float64(1 + len(rows))})
+		view := c.View()
+		if sorted := slices.IsSorted(view.Seqs[0].Pages); sorted != (c.InOrder || len(view.Seqs[0].Pages) == 1) {
+			t.Errorf("%s: pages in order: %t", c.Name, sorted)
+		}
+	}
+	var what []string
+	for _, r := range bench.Ratios(rows) {
+		what = append(what, r.What)
+	}
+	if want := []string{"pages of 16 slots, against contiguous", "pages of 16 slots, in order, against contiguous"}; !slices.Equal(what, want) {
+		t.Errorf("ratios %q, want %q", what, want)
+	}
+}

@@ -31,6 +31,7 @@ type Case struct {
 	Lens           []int
 	DType          kv.DType
 	PageSize       int    // 0: contiguous
+	InOrder        bool   // pages lie one after the other, not anywhere
 	Window         int    // 0: none
 	Invariant      bool   // split borders depend on the sequence alone
 	Level          string // kernels to use, "" for the best

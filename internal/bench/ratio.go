@@ -56,6 +56,9 @@ func against(r, base *Row) string {
 		}
 	case "pages":
 		if r.PageSize == 16 && base.PageSize == 0 {
+			if strings.HasSuffix(r.Case, inOrder) {
+				return "pages of 16 slots" + inOrder + ", against contiguous"
+			}
 			return "pages of 16 slots, against contiguous"
 		}
 	case "ragged":

@@ -26,7 +26,7 @@ var Suites = []Suite{
 	{"levels", "the kernel levels below this processor's best", levelCases},
 	{"lengths", "one sequence, 1K to 1M keys", lengthCases},
 	{"ragged", "the same bytes as one sequence, as 64, and one among short ones", raggedCases},
-	{"pages", "pages in random order against contiguous tensors", pageCases},
+	{"pages", "pages in random order, and in order, against contiguous tensors", pageCases},
 	{"invariant", "bits that do not depend on the batch against free splits", invariantCases},
 	{"window", "a window of 1024 keys, whatever the length", windowCases},
 	{"blog", "the table that FlashDecoding was published with", blogCases},
@@ -156,6 +156,9 @@ func windowCases(bytes int) []Case {
 	return []Case{all, windowed, short}
 }
 
+// inOrder ends the name of a case whose pages lie in order.
+const inOrder = ", in order"
+
 func pageCases(bytes int) []Case {
 	var cases []Case
 	for _, size := range []int{0, 1, 16, 64, 256} {
@@ -166,6 +169,10 @@ func pageCases(bytes int) []Case {
 		}
 		c.Lens[0] -= c.Lens[0] % max(size, 1)
 		cases = append(cases, c)
+		if size == 16 { // as a cache that nothing has left yet hands them out
+			c.Name, c.InOrder = c.Name+inOrder, true
+			cases = append(cases, c)
+		}
 	}
 	return cases
 }

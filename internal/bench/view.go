@@ -41,14 +41,14 @@ func (a *Arena) Views(ctx context.Context, c *Case) ([]kv.View, error) {
 }
 
 // pageOrder is where the pages of all sequences lie: anywhere when there are
-// pages, one after the other when sequences are contiguous.
+// pages, one after the other when the case says so or sequences are contiguous.
 func (c *Case) pageOrder() []int {
 	pages, slots := 0, c.pageSlots()
 	for _, n := range c.Lens {
 		pages += pagesOf(n, slots)
 	}
 	order := rand.New(rand.NewPCG(2, 3)).Perm(pages)
-	if c.PageSize == 0 {
+	if c.PageSize == 0 || c.InOrder {
 		slices.Sort(order)
 	}
 	return order
