@@ -50,7 +50,7 @@ func (cfg *Config) split(cuts []cut) {
 		}
 	case cfg.Invariant:
 		for i := range cuts {
-			cuts[i].n = invariantSplits(cuts[i].keys())
+			cuts[i].n = invariantSplits(&cuts[i], cfg.NumKVHeads)
 		}
 	default:
 		cfg.balance(cuts)

@@ -25,7 +25,7 @@ type Config struct {
 	// NumSplits forces that many splits a unit, as far as it has keys: beyond, a
 	// split is one key. 0 chooses. It goes before Invariant, and is invariant too.
 	NumSplits int
-	// Invariant makes a unit's splits depend on its own sequence alone: not on
+	// Invariant makes a unit's splits depend on its own sequence and the heads alone: not on
 	// the batch around it, its place, or Width.
 	Invariant bool
 	QueryTile int // most queries an item takes; 0 is all

@@ -211,14 +211,28 @@ func TestLongAmongShort(t *testing.T) {
 	}
 }
 
-// TestInvariantSplits: what a sequence gets by its length.
+// TestInvariantSplits: what a sequence gets by its length, and by the heads and
+// queries that already make items of it.
 func TestInvariantSplits(t *testing.T) {
-	for _, tc := range []struct{ length, want int }{
-		{1, 1}, {511, 1}, {512, 2}, {1023, 2}, {1024, 4}, {4096, 16}, {32768, 128}, {131072, 128}, {1 << 20, 128},
+	for _, tc := range []struct{ length, heads, group, queries, want int }{
+		{1, 1, 1, 1, 1},
+		{511, 1, 1, 1, 1},
+		{512, 1, 1, 1, 2},
+		{1023, 1, 1, 1, 2},
+		{1024, 1, 1, 1, 4},
+		{4096, 1, 1, 1, 16},
+		{32768, 1, 1, 1, 128},
+		{131072, 1, 16, 1, 256},
+		{1 << 20, 1, 1, 1, 256},
+		{1 << 20, 1, 17, 1, 128},
+		{1 << 20, 8, 4, 1, 32},
+		{1 << 20, 8, 4, 5, 16},
+		{1 << 20, 5, 4, 1, 32},
+		{1 << 20, 300, 1, 1, 1},
 	} {
-		p := mustNew(t, plan.Config{Seqs: lens(tc.length), NumKVHeads: 1, GroupSize: 1, Width: 7, Invariant: true})
+		p := mustNew(t, plan.Config{Seqs: []plan.Seq{{Len: tc.length, NumQueries: tc.queries}}, NumKVHeads: tc.heads, GroupSize: tc.group, Width: 7, Invariant: true})
 		if p.Units[0].NumSplits != tc.want {
-			t.Errorf("%d keys: %d splits, want %d", tc.length, p.Units[0].NumSplits, tc.want)
+			t.Errorf("%+v: %d splits", tc, p.Units[0].NumSplits)
 		}
 	}
 }
