@@ -30,9 +30,12 @@ type scene struct {
 	memory cuda.Layer
 }
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T) *scene { return sceneOn(t, 100) }
+
+// sceneOn is a scene whose caches have that many pages of 16.
+func sceneOn(t *testing.T, pages int) *scene {
 	s := &scene{t: t, gpu: open(t), rng: rand.New(rand.NewPCG(1, 2))}
-	cfg := kv.Config{NumKVHeads: 2, KeyDim: 64, ValueDim: 64, PageSize: 16, NumPages: 100, KeyType: kv.F16, ValueType: kv.F16}
+	cfg := kv.Config{NumKVHeads: 2, KeyDim: 64, ValueDim: 64, PageSize: 16, NumPages: pages, KeyType: kv.F16, ValueType: kv.F16}
 	var err error
 	if s.cache, err = s.gpu.NewCache(cfg); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,9 @@ type Backend struct {
 	name            string
 	capability      [2]int // major, minor
 	multiprocessors int
-	sharedLimit     int // of a block, dynamic
+	sharedLimit     int  // of a block, dynamic
+	stepBytes       int  // see stepBytes
+	overlap         bool // launches may start before the one ahead has ended
 
 	mu      sync.Mutex // held over every use of what follows
 	closed  bool
@@ -91,6 +93,8 @@ func (b *Backend) describe(dev nv.Device) error {
 		return fmt.Errorf("%w: %s has compute capability %d.%d, want 8.0 or newer", nv.ErrNoGPU, b.name, *major, *minor)
 	}
 	b.sharedLimit -= staticShared
+	b.overlap = *major >= 9
+	b.stepBytes = stepBytes
 	b.tuning = tuningFor(b.sharedLimit)
 	return nil
 }

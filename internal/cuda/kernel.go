@@ -42,7 +42,6 @@ const (
 	maxTile       = 32 // Sizes::kTile, at most
 	maxStages     = 7  // copy_wait
 	generalBlock  = 128
-	tablePad      = 8    // tables of m and l have room for a multiple of it
 	maxGeneralDim = 8192 // two rows of o fit in any GPU's shared memory
 )
 
@@ -53,10 +52,20 @@ type variant struct {
 	bytes    int // of an element
 	keyDim   int // padded; 0 in the general kernel
 	valueDim int
-	rows     int  // query rows a block takes
-	alone    bool // a block has a multiprocessor to itself
+	rows     int // query rows a block takes
+	share    share
 	traced   bool // of the traced build
 }
+
+// share is a block's part of a multiprocessor: the others' number decides how many
+// warps it has.
+type share int
+
+const (
+	amongTwo share = iota
+	alone
+	amongFour
+)
 
 var generalVariant = variant{name: "general", rows: rowsPerSet}
 
@@ -68,6 +77,7 @@ var paddedDims = map[kv.DType][]padded{
 	kv.F16:    {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
 	kv.BF16:   {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
 	kv.F8E4M3: {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
+	kv.F8E5M2: {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 	kv.I8:     {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 }
 
@@ -146,8 +156,11 @@ func (b *Backend) geometry(v variant) (warps, stages int) {
 		return min(maxStages, (bytes-v.queryBytes())/(warps*v.tileBytes()))
 	}
 	t := b.tuning
-	if v.alone {
+	switch v.share {
+	case alone:
 		t = tuning{warps: 2 * t.warps, sharedBytes: b.sharedLimit}
+	case amongFour:
+		t = tuning{warps: t.warps / 2, sharedBytes: t.sharedBytes / 2}
 	}
 	warps = t.warps
 	if stages = fit(t.sharedBytes); stages >= 3 {
@@ -159,35 +172,13 @@ func (b *Backend) geometry(v variant) (warps, stages int) {
 	return warps, stages
 }
 
-// generalShared is what the general kernel gets at least: its merges go faster.
-const generalShared = 48 << 10
-
-// stride is the distance of two rows of a state's o in shared memory.
-func (v variant) stride(valueDim int) int {
-	if v.keyDim == 0 {
-		return valueDim
-	}
-	return v.valueDim + 8 // Sizes::kLd
-}
-
-// sharedFor is the dynamic shared memory of a block: the rings, and in their
-// place later the warps' states, and at last a merge of partial states, which
-// needs room for two of them and for their m and l.
+// sharedFor is the dynamic shared memory of a block: the rings, and in their place
+// later the warps' states. The general kernel keeps its state and a sum of states.
 func (v variant) sharedFor(warps, stages, valueDim int) int {
-	ld := v.stride(valueDim)
-	merge := 4 * (v.rows*(2*(ld+2)+2*tablePad) + 16)
 	if v.keyDim == 0 {
-		return max(generalShared, merge)
+		return 4 * 2 * v.rows * valueDim
 	}
-	states := 4 * warps * v.rows * ld
-	return v.queryBytes() + max(warps*stages*v.tileBytes(), states, merge)
-}
-
-// statesThatFit is how many partial states of that many rows a merge takes at once,
-// with their tables of m and l (place_tables of kernels/finish.cuh).
-func (v variant) statesThatFit(floats, rows, valueDim int) int {
-	rows = max(rows, 1)
-	return (floats - 2*rows*(tablePad-1)) / (rows * (v.stride(valueDim) + 2))
+	return v.queryBytes() + max(warps*stages*v.tileBytes(), 4*warps*v.rows*(v.valueDim+8)) // Sizes::kLd
 }
 
 // kernel loads a variant once.

@@ -8,29 +8,33 @@ import (
 
 // layout is a plan as blocks.
 type layout struct {
-	works    []work
-	counters int // that their merges need
-	regular  regularParams
+	works   []work
+	ends    []int // of the parts that are launched one after the other, in works
+	merges  merges
+	regular regularParams
 }
 
 // layOut turns a step's plan into blocks of at most rows query rows, in the order
-// to start them. The blocks of one unit and tile of rows share a counter. Units
-// that see no key get a block with no keys, which writes their empty rows.
-func layOut(c StepConfig, tables []tableStart, rows int) layout {
+// to start them. The blocks of one unit and tile of rows share a merge. Units that
+// see no key get a block with no keys, which writes their empty rows. partials is how
+// many partial states there may be.
+func layOut(c StepConfig, tables []tableStart, rows, partials int) layout {
 	p := c.Plan
-	first := firstCounters(p, rows)
-	var works []work
-	add := func(w work) {
-		for row := 0; row < int(w.itemRows); row += rows {
-			w.row, w.rows = int32(row), min(int32(rows), w.itemRows-int32(row))
-			works = append(works, w)
-			w.counter++
+	l := layout{merges: placeMerges(p, rows, partials)}
+	var parts []int // of works
+	add := func(unit int, w work) {
+		for i := range tiles(int(w.itemRows), rows) {
+			m := &l.merges.list[l.merges.first[unit]+i]
+			w.row = int32(i * rows)
+			w.rows = min(int32(rows), w.itemRows-w.row)
+			w.partial, w.counter = int64(m.partial), int32(m.counter)
+			l.works, parts = append(l.works, w), append(parts, m.part)
 		}
 	}
 	for _, it := range p.Items {
 		u := &p.Units[it.Unit]
 		w := unitWork(c, tables, u)
-		w.begin, w.end, w.counter = int32(it.Begin), int32(it.End), int32(first[it.Unit])
+		w.begin, w.end = int32(it.Begin), int32(it.End)
 		// Blocks begin to fetch at a multiple of their tile, which must lie in the page.
 		page := it.Begin / c.PageSize
 		if page == (it.End-1)/c.PageSize && (page == 0 || c.PageSize%maxTile == 0) {
@@ -38,28 +42,18 @@ func layOut(c StepConfig, tables []tableStart, rows int) layout {
 		}
 		if u.NumSplits > 1 {
 			w.split = int32((it.Row - u.Row) / int(w.itemRows))
-			w.partial = int64(u.Row)
 		}
-		add(w)
+		add(it.Unit, w)
 	}
 	for i := range p.Units {
 		if u := &p.Units[i]; u.NumSplits == 0 {
 			w := unitWork(c, tables, u)
 			w.numSplits = 1
-			add(w)
+			add(i, w)
 		}
 	}
-	return layout{works: works, counters: first[len(p.Units)]}
-}
-
-// firstCounters is each unit's first counter, one a tile of so many query rows, and at
-// last how many there are: [units + 1].
-func firstCounters(p *plan.Plan, rows int) []int {
-	first := make([]int, len(p.Units)+1)
-	for i, u := range p.Units {
-		first[i+1] = first[i] + tiles(u.NumQueries*p.Config.GroupSize, rows)
-	}
-	return first
+	l.works, l.ends = inParts(l.works, parts, l.merges.parts)
+	return l
 }
 
 // tableStart is where a sequence's queries and page table begin.
@@ -88,7 +82,7 @@ func unitWork(c StepConfig, tables []tableStart, u *plan.Unit) work {
 // regularise replaces the works by arithmetic where the step allows it: see
 // Regular in kernels/params.cuh. What it describes is compared with every work.
 func (l *layout) regularise(c StepConfig) {
-	if c.Options.Mask != nil || len(l.works) == 0 {
+	if c.Options.Mask != nil || len(l.works) == 0 || len(l.ends) > 1 {
 		return
 	}
 	byUnit(l.works)
@@ -121,18 +115,22 @@ func (l *layout) regularise(c StepConfig) {
 // maxGridYZ is the most blocks of a grid along y and z.
 const maxGridYZ = 65535
 
-// is reports whether r describes every work, its row of partial states apart.
+// is reports whether r describes every work.
 func (l *layout) is(r regularParams) bool {
 	border := func(i int32) int32 {
 		return min(r.begin+(i*r.each+min(i, r.more))*r.step, r.end)
 	}
+	bands := int32(bandsOf(int(r.splits)))
 	for i, w := range l.works {
 		unit, split := int32(i)/r.splits, int32(i)%r.splits
 		seq := unit / r.heads
 		want := work{
-			partial: w.partial, head: unit % r.heads, query: seq * r.queries, pos: r.pos, rows: r.rows, itemRows: r.rows,
-			begin: border(split), end: border(split + 1), split: split, numSplits: r.splits, counter: unit,
+			head: unit % r.heads, query: seq * r.queries, pos: r.pos, rows: r.rows, itemRows: r.rows,
+			begin: border(split), end: border(split + 1), split: split, numSplits: r.splits, counter: unit * (1 + bands),
 			pageTable: w.pageTable, page: r.pageFirst + seq*r.pageStep, seq: w.seq,
+		}
+		if r.splits > 1 {
+			want.partial = int64(unit) * int64(r.splits+bands)
 		}
 		if w != want {
 			return false

@@ -1,6 +1,10 @@
 package cuda
 
-import "github.com/flashdec/flashdec/internal/nv"
+import (
+	"unsafe"
+
+	"github.com/flashdec/flashdec/internal/nv"
+)
 
 // The structs of kernels/params.cuh, field by field.
 
@@ -36,6 +40,8 @@ type work struct {
 	_          int32
 }
 
+const workBytes = int(unsafe.Sizeof(work{}))
+
 type regularParams struct {
 	splits              int32
 	heads               int32
@@ -59,8 +65,7 @@ type params struct {
 	lse         nv.Pointer
 	stateM      nv.Pointer
 	stateL      nv.Pointer
-	partialM    nv.Pointer
-	partialL    nv.Pointer
+	partialML   nv.Pointer
 	partialO    nv.Pointer
 	counters    nv.Pointer
 	slopes      nv.Pointer
@@ -83,15 +88,11 @@ type params struct {
 	scale       float32
 	softcap     float32
 	stages      int32
+	near        int32
 	kType       int32
 	vType       int32
-	mergeFloats int32
-	most        int32
-	band        int32
-	maxBands    int32
 	keyChunks   int32
 	valueChunks int32
-	bandMagic   uint32
 	_           int32
 }
 

@@ -23,10 +23,10 @@ func TestParamsLayout(t *testing.T) {
 		{"scaleParams", unsafe.Sizeof(scaleParams{}), 40},
 		{"scaleParams.kind", unsafe.Offsetof(scaleParams{}.kind), 32},
 		{"params.q", unsafe.Offsetof(params{}.q), 144},
-		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 256},
-		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 352},
-		{"params.scale", unsafe.Offsetof(params{}.scale), 380},
-		{"params", unsafe.Sizeof(params{}), 432},
+		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 248},
+		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 344},
+		{"params.scale", unsafe.Offsetof(params{}.scale), 372},
+		{"params", unsafe.Sizeof(params{}), 408},
 	} {
 		if f.got != f.want {
 			t.Errorf("%s is at or of %d bytes, want %d", f.name, f.got, f.want)

@@ -16,15 +16,16 @@ import (
 // problem is a random decode step. Unused slots, pages and table entries are
 // poison.
 type problem struct {
-	shape    attn.Shape
-	opt      attn.Options
-	lens     []int
-	queries  []int
-	pageSize int
-	layout   kv.Layout
-	dtype    kv.DType
-	kinds    [2]kv.ScaleKind // of K and V
-	splits   int
+	shape     attn.Shape
+	opt       attn.Options
+	lens      []int
+	queries   []int
+	pageSize  int
+	layout    kv.Layout
+	dtype     kv.DType
+	kinds     [2]kv.ScaleKind // of K and V
+	splits    int
+	invariant bool
 }
 
 func (p problem) String() string {
@@ -43,7 +44,7 @@ func (p problem) launch(t testing.TB, rng *rand.Rand, width int) *backend.Launch
 	}
 	pl, err := plan.New(plan.Config{
 		Seqs: seqs, NumKVHeads: p.shape.NumKVHeads, GroupSize: p.shape.GroupSize(),
-		Causal: p.opt.Causal, Window: p.opt.Window, Width: width, NumSplits: p.splits, QueryTile: maxRows,
+		Causal: p.opt.Causal, Window: p.opt.Window, Width: width, NumSplits: p.splits, Invariant: p.invariant, QueryTile: maxRows,
 	})
 	if err != nil {
 		t.Fatal(err)

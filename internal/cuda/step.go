@@ -49,6 +49,7 @@ type Step struct {
 	kernel *kernel
 	params params
 	grid   nv.Dim3
+	ends   []int // of the grid's parts along x, launched one after the other
 	memory []nv.Pointer
 	k, v   Plane // as the step was made for
 
@@ -88,8 +89,7 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 	}
 	v := choose(c.K, c.V, c.Shape.KeyDim, c.Shape.ValueDim, rows)
 	v.traced = c.traced
-	v.alone = v.keyDim != 0 && b.oneWave(c.Plan, tiles(rows, v.rows))
-	k, err := b.kernel(v, c.Shape.ValueDim)
+	k, err := b.kernelFor(v, c.Plan, c.Shape.ValueDim)
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +100,35 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 	return s, nil
 }
 
+// invariant reports whether a sequence's bits must not depend on its batch mates. How
+// many warps share a split's keys is part of them.
+func invariant(p *plan.Plan) bool { return p.Config.Invariant || p.Config.NumSplits > 0 }
+
 // aloneKeys is how many keys an item has at least for a block of twice the warps to
 // be worth it; docs/calibration-gpu.md.
 const aloneKeys = 512
 
-// oneWave reports whether a multiprocessor has one long item at most, for a block
-// that has it to itself.
-func (b *Backend) oneWave(p *plan.Plan, blocks int) bool {
-	if len(p.Items)*blocks > b.multiprocessors {
-		return false
+// kernelFor loads the variant with as many warps a block as suit the plan: twice as
+// many where a multiprocessor has one long item at most, half as many where short items
+// then run all at once.
+func (b *Backend) kernelFor(v variant, p *plan.Plan, valueDim int) (*kernel, error) {
+	if v.keyDim != 0 && !invariant(p) {
+		blocks, keys := countBlocks(p, v.rows), 0
+		for _, it := range p.Items {
+			keys += it.End - it.Begin
+		}
+		switch each := tiles(blocks, b.multiprocessors); {
+		case each <= 1 && keys >= aloneKeys*len(p.Items):
+			v.share = alone
+		case (each == 3 || each == 4) && keys < aloneKeys*len(p.Items):
+			v.share = amongFour
+			if k, err := b.kernel(v, valueDim); err != nil || k.width >= blocks {
+				return k, err
+			}
+			v.share = amongTwo
+		}
 	}
-	keys := 0
-	for _, it := range p.Items {
-		keys += it.End - it.Begin
-	}
-	return keys >= aloneKeys*len(p.Items)
+	return b.kernel(v, valueDim)
 }
 
 // prepare fills the parameters and the device memory that they point to. rows is
@@ -137,11 +151,14 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		stages:   int32(s.kernel.stages),
 	}
 	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
-	s.params.mergeFloats = int32((s.kernel.shared-s.kernel.queryBytes())/4) &^ 3
-	s.params.most = int32(s.kernel.statesThatFit(int(s.params.mergeFloats), min(rows, s.kernel.rows), c.Shape.ValueDim))
 	pages, tables := pageTables(c)
 	s.remember(c)
-	l := layOut(c, tables, s.kernel.rows)
+	blocks := countBlocks(c.Plan, s.kernel.rows)
+	stateRows, stateDim := s.kernel.stateShape(c.Shape.ValueDim)
+	l := layOut(c, tables, s.kernel.rows, mostPartials(s.b.stepBytes, blocks, stateRows*(stateDim+2)))
+	if s.b.overlap && blocks <= s.kernel.width {
+		s.params.near = int32(s.kernel.stages) - 1
+	}
 	if c.Capacity == nil {
 		l.regularise(c)
 	} else if err := s.followable(c, &l); err != nil {
@@ -152,11 +169,11 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 			return err
 		}
 	}
-	s.bands(c.Plan)
-	s.grid = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}
+	s.grid, s.ends = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}, l.ends
 	s.params.regular = l.regular
 	if r := l.regular; r.splits != 0 {
 		s.grid = nv.Dim3{X: uint32(r.splits), Y: uint32(r.heads), Z: uint32(len(l.works) / int(r.splits*r.heads))}
+		s.ends = []int{int(r.splits)}
 		l.works = nil
 	}
 	return errors.Join(
@@ -165,7 +182,7 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		put(s, &s.params.slopes, c.Options.Slopes),
 		put(s, &s.params.sinks, c.Options.Sinks),
 		s.putMask(c.Options.Mask),
-		s.scratch(c, l.counters),
+		s.scratch(&l.merges, stateRows, stateDim),
 	)
 }
 
@@ -200,38 +217,29 @@ func (s *Step) putMask(m *attn.Mask) error {
 	return put(s, &s.params.mask, m.Visible)
 }
 
-// scratch takes the partial states and the counters, which are zero between
-// launches.
-func (s *Step) scratch(c StepConfig, counters int) error {
-	p, rows := &s.params, c.Plan.Rows
+// absent is what partial states hold between launches: kAbsent of
+// kernels/finish.cuh.
+const absent = 0xffffffff
+
+// scratch takes the partial states, absent between launches, and the counters,
+// which are zero then.
+func (s *Step) scratch(m *merges, stateRows, stateDim int) error {
+	p, rows, counters := &s.params, m.partials*stateRows, m.counters
 	if rows == 0 {
 		return nil
 	}
-	counters *= int(1 + p.maxBands)
 	if err := errors.Join(
-		s.alloc(&p.partialM, rows*4),
-		s.alloc(&p.partialL, rows*4),
-		s.alloc(&p.partialO, rows*c.Shape.ValueDim*4),
+		s.alloc(&p.partialML, rows*2*4),
+		s.alloc(&p.partialO, rows*stateDim*4),
 		s.alloc(&p.counters, counters*4),
 	); err != nil {
 		return err
 	}
-	return s.b.stream.Fill32(p.counters, 0, counters)
-}
-
-// oneStep is the most splits that merge in one step; docs/calibration-gpu.md.
-const oneStep = 20
-
-// bands chooses how units of many splits merge: in bands of about the square root
-// of the most splits, so that both steps have as many states.
-func (s *Step) bands(p *plan.Plan) {
-	most, band := p.MaxSplits(), oneStep
-	if most > oneStep {
-		band = max(int(math.Sqrt(float64(most))), oneStep/4)
-		s.params.maxBands = int32(tiles(most, band))
-	}
-	s.params.band = int32(band)
-	s.params.bandMagic = math.MaxUint32/uint32(band) + 1
+	return errors.Join(
+		s.b.stream.Fill32(p.partialML, absent, rows*2),
+		s.b.stream.Fill32(p.partialO, absent, rows*stateDim),
+		s.b.stream.Fill32(p.counters, 0, counters),
+	)
 }
 
 func int32Of(b bool) int32 {
@@ -272,9 +280,6 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 	if err := s.fits(bufs); err != nil {
 		return err
 	}
-	if s.grid.X == 0 {
-		return nil
-	}
 	p := s.params
 	p.k, p.v = bufs.K.params(), bufs.V.params()
 	p.kScales, p.vScales = bufs.K.Scales.params(), bufs.V.Scales.params()
@@ -289,8 +294,23 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 		Grid:        s.grid,
 		Block:       nv.Dim3{X: uint32(s.kernel.warps * 32), Y: 1, Z: 1},
 		SharedBytes: s.kernel.shared,
+		Overlap:     s.b.overlap,
 	}
-	return s.kernel.fn.Launch(stream, geometry, unsafe.Pointer(&p))
+	begin := 0
+	for _, end := range s.ends {
+		if geometry.Grid.X = uint32(end - begin); end == begin {
+			continue
+		}
+		if err := s.kernel.fn.Launch(stream, geometry, unsafe.Pointer(&p)); err != nil {
+			return err
+		}
+		p.works += nv.Pointer((end - begin) * workBytes)
+		if p.trace != 0 {
+			p.trace += nv.Pointer((end - begin) * int(unsafe.Sizeof(blockStamps{})))
+		}
+		begin = end
+	}
+	return nil
 }
 
 // fits reports planes that the step's kernel would read wrongly. It wraps

@@ -62,17 +62,13 @@ func (l *layout) blocks(p *plan.Plan, rows int) []tracedBlock {
 		items[at] = int32(i)
 	}
 	var list []tracedBlock
-	first := firstCounters(p, rows)
 	for _, w := range l.works {
 		if w.begin == w.end {
 			list = append(list, tracedBlock{item: -1})
 			continue
 		}
-		unit, found := slices.BinarySearch(first, int(w.counter))
-		if !found {
-			unit--
-		}
-		list = append(list, tracedBlock{items[part{unit, int(w.split)}], w.counter - int32(first[unit])})
+		unit := l.merges.unitOf(int(w.counter))
+		list = append(list, tracedBlock{items[part{unit, int(w.split)}], w.row / int32(rows)})
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -74,7 +75,7 @@ func TestTraceIsWhole(t *testing.T) {
 		l := problem.launch(t, rng, 16)
 		sc := StepConfig{Shape: l.Shape, Options: l.Options, Plan: l.Plan, Seqs: l.KV.Seqs, PageSize: l.KV.PageSize}
 		_, tables := pageTables(sc)
-		lay := layOut(sc, tables, rowsPerSet)
+		lay := layOut(sc, tables, rowsPerSet, math.MaxInt)
 		lay.regularise(sc)
 		const band, processors = 7, 5
 		blocks, stamps := lay.blocks(l.Plan, rowsPerSet), runBlocks(l.Plan, lay.works, band, processors)

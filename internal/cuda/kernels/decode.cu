@@ -22,15 +22,16 @@ using namespace flashdec;
 extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant__ Params p) {
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float m[kMaxRows * kWarps], l[kMaxRows * kWarps];
-  __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
+  wait_for_earlier_kernels();
+  let_next_kernel_start();
   const Work w = work_of(p);
   mark(p, kStarted);
-  States s{1, m, l, kWarps, reinterpret_cast<float *>(shared), p.value_dim, true, kept_m, kept_l};
-  for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) m[i] = -CUDART_INF_F;
+  States s{1, m, l, reinterpret_cast<float *>(shared), p.value_dim};
+  empty_tables(m, l);
   __syncthreads();
   general_work(p, w, s);
   mark(p, kWalked);
-  finish<1, 0>(p, w, s, s.o);
+  finish<Shapes<1, 0, kRows>>(p, w, s);
 }
 
 #ifndef FLASHDEC_TRACE
@@ -59,4 +60,5 @@ extern "C" __global__ void __launch_bounds__(128) store_rows(const __grid_consta
 DIMS(bf16, __nv_bfloat16)
 DIMS(f16, __half)
 CODE_DIMS(e4m3, E4M3)
+CODE_DIMS(e5m2, E5M2)
 CODE_DIMS(int8, Int8)

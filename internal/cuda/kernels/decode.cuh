@@ -1,4 +1,5 @@
-// One block's work on the tensor cores, for bf16, f16, e4m3 and int8 keys and values.
+// One block's work on the tensor cores, for bf16, f16, e4m3, e5m2 and int8 keys and
+// values.
 //
 // A warp walks its own tiles of 16 keys, or 32 of one byte an element: warp i
 // takes tiles i, i + warps, … of the block's keys, through a ring of tiles in shared memory that it fills
@@ -7,7 +8,9 @@
 // number is the sum of a high and a low 16-bit part, high parts in rows 0 to 7,
 // low parts in rows 8 to 15. Thread (g, t) = (lane / 4, lane mod 4) holds rows g
 // and g + 8 of a result, so their sum costs one addition, and q and the weights
-// keep 16 (bf16) or 22 (f16 and codes) bits at no further product.
+// keep 16 (bf16) or 22 (f16 and codes) bits at no further product. Scores of int8
+// keys are products of integers (m16n8k32): q is a fixed-point number of four 8-bit
+// digits, two products of two digits each, and no key is widened.
 //
 // Scales come in beside the codes: of keys that tokens share, into q and its unit;
 // a token's own, into its score; of values that tokens share, into o when the walk
@@ -42,12 +45,11 @@ __device__ __forceinline__ void load_q(Query<kSteps> &q, const float *from, int 
 }
 
 // Multiply by the channels' scales.
-template <class T, int kSteps>
-__device__ __forceinline__ void scale_q(Query<kSteps> &q, const float *scales, int dim) {
+template <int kSteps>
+__device__ __forceinline__ void scale_q(Query<kSteps> &q, const Query<kSteps> &scales) {
 #pragma unroll
   for (int i = 0; i < kSteps * 2; i++) {
-    int d = i / 2 * 16 + query_dim<T>() + i % 2 * kQueryPair<T>;
-    float2 s = load_pair(scales + d, d < dim);
+    float2 s = scales.x[i / 2][i % 2];
     q.x[i / 2][i % 2].x *= finite_scale(s.x), q.x[i / 2][i % 2].y *= finite_scale(s.y);
   }
 }
@@ -60,19 +62,45 @@ __device__ __forceinline__ void split_q(uint32_t (&a)[4], const float2 (&x)[2], 
   Product<T>::split(x[1].x * by, x[1].y * by, a[2], a[3]);
 }
 
+// The same for two steps, as digits: the numbers are d0 + 256·d1 + 65536·d2 + 2^24·d3,
+// each digit from −128 to 127; a holds those of the first step, then of the second.
+__device__ __forceinline__ void digits_of_q(uint32_t (&low)[4], uint32_t (&high)[4], const float2 (*x)[2], float by) {
+#pragma unroll
+  for (int step = 0; step < 2; step++) {
+    uint32_t digits[4] = {};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      int y = __float2int_rn((i % 2 ? x[step][i / 2].y : x[step][i / 2].x) * by);
+#pragma unroll
+      for (int d = 0; d < 4; d++, y = (y + 128) >> 8) digits[d] |= (y & 255) << 8 * i;
+    }
+    low[2 * step] = digits[0], low[2 * step + 1] = digits[1];
+    high[2 * step] = digits[2], high[2 * step + 1] = digits[3];
+  }
+}
+
 // The power of two that brings a row of q near 2^13 where the operand's exponent
-// is narrow, else 1.
+// is narrow, or to 30 bits where it is digits (NaN if it is not finite); else 1.
 template <class T, int kSteps>
 __device__ __forceinline__ float q_exponent(const Query<kSteps> &q) {
   if constexpr (!Product<T>::kNarrow) return 1.0f;
-  float largest = 0.0f;
+  float largest = 0.0f, probe = 0.0f;
 #pragma unroll
-  for (int i = 0; i < kSteps * 2; i++) largest = fmaxf(largest, fmaxf(fabsf(q.x[i / 2][i % 2].x), fabsf(q.x[i / 2][i % 2].y)));
+  for (int i = 0; i < kSteps * 2; i++) {
+    float2 x = q.x[i / 2][i % 2];
+    largest = fmaxf(largest, fmaxf(fabsf(x.x), fabsf(x.y)));
+    if constexpr (kDigits<T>) probe += x.x * 0.0f + x.y * 0.0f;
+  }
   largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
   largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
   int e = (__float_as_int(largest) >> 23) - 127;
-  e = min(max(13 - e, -100), 100);
-  return __int_as_float((e + 127) << 23);
+  e = min(max((kDigits<T> ? 29 : 13) - e, -100), 100);
+  float by = __int_as_float((e + 127) << 23);
+  if constexpr (kDigits<T>) {
+    probe += __shfl_xor_sync(~0u, probe, 1);
+    by += probe + __shfl_xor_sync(~0u, probe, 2);
+  }
+  return by;
 }
 
 // The largest unit: weights times scales beyond it overflow, as the values do.
@@ -87,10 +115,51 @@ struct WarpState {
   int unit;                  // of o where values' tokens have scales: 2^(unit − 126)
 };
 
+// What q has for product `at`, in registers or in shared memory.
+template <class S>
+__device__ __forceinline__ void operand_q(uint32_t (&a)[4], int at, const uint32_t (*q)[4], const uint4 *shared_q) {
+  if constexpr (S::kQInRegisters) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) a[j] = q[at][j];
+  } else {
+    uint4 x = shared_q[at * 32 + threadIdx.x % 32];
+    a[0] = x.x, a[1] = x.y, a[2] = x.z, a[3] = x.w;
+  }
+}
+
 // Scores of a part of the tile: s[set][keys 8i + 2t, + 1] = q·k, unscaled.
+template <class S, int kSets>
+__device__ __forceinline__ void multiply_digits(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
+  int32_t c[2][kSets][2][4] = {};  // low digits, high digits
+#pragma unroll
+  for (int pair = 0; pair < S::kSteps / 2; pair++) {
+    uint32_t b[4];
+    load_codes<S>(b, keys, pair);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+#pragma unroll
+      for (int set = 0; set < kSets; set++) {
+        uint32_t a[4];
+        operand_q<S>(a, set * S::kSteps + pair * 2 + i, q, shared_q);
+        mma_int8(c[i][set][0], a, b[0], b[1]);
+        mma_int8(c[i][set][1], a, b[2], b[3]);
+      }
+    }
+  }
+#pragma unroll
+  for (int set = 0; set < kSets; set++)
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        float low = c[0][set][i][j] + 256 * c[0][set][i][j + 2], high = c[1][set][i][j] + 256 * c[1][set][i][j + 2];
+        s[set][i][j] = fmaf(high, 65536.0f, low);
+      }
+}
+
 template <class T, class S, int kSets>
 __device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
-  int lane = threadIdx.x % 32;
+  if constexpr (kDigits<T>) return multiply_digits<S, kSets>(s, keys, q, shared_q);
   float c[2][kSets][2][4] = {};  // two independent sums hide the latency
 #pragma unroll
   for (int pair = 0; pair < S::kSteps / 2; pair++) {
@@ -100,15 +169,8 @@ __device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t key
     for (int i = 0; i < 2; i++) {
 #pragma unroll
       for (int set = 0; set < kSets; set++) {
-        int at = set * S::kSteps + pair * 2 + i;
         uint32_t a[4];
-        if constexpr (S::kQInRegisters) {
-#pragma unroll
-          for (int j = 0; j < 4; j++) a[j] = q[at][j];
-        } else {
-          uint4 x = shared_q[at * 32 + lane];
-          a[0] = x.x, a[1] = x.y, a[2] = x.z, a[3] = x.w;
-        }
+        operand_q<S>(a, set * S::kSteps + pair * 2 + i, q, shared_q);
         Product<T>::mma(c[i][set][0], a, b[i][0], b[i][1]);
         Product<T>::mma(c[i][set][1], a, b[i][2], b[i][3]);
       }
@@ -223,23 +285,74 @@ struct Common {
   bool plain;    // a score is scale·q·k: no softcap, no bias
 };
 
+// What a plane's codes are multiplied by, of a scale that all tokens share.
+template <class S>
+__device__ __forceinline__ float shared_scale(const Scales &s, int head) {
+  if (!S::kScaled || (s.kind != kTensorScale && s.kind != kHeadScale)) return 1.0f;
+  return finite_scale(s.values[s.kind == kHeadScale ? head : 0]);
+}
+
+// The block's query rows: q as operands, what makes scores of products, and which
+// keys they see.
+template <class T, class S, int kSets>
+struct Operands {
+  uint32_t q[S::kQInRegisters ? kSets * S::kSteps : 1][4];
+  float unit[kSets];
+  Row rows[kSets];
+  Common all;
+
+  __device__ __forceinline__ void prepare(const Params &p, const Work &w, Query<S::kSteps> (&queries)[kSets], const Query<S::kSteps> &channels, uint4 *shared_q) {
+    int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    all = Common{0, INT32_MAX, p.softcap == 0.0f && !p.slopes};
+#pragma unroll
+    for (int set = 0; set < kSets; set++) {
+      rows[set] = row_of(p, w, min(set * kRows + static_cast<int>(threadIdx.x) % 32 / 4, w.rows - 1));
+      all.lo = max(all.lo, rows[set].lo);
+      all.hi = min(all.hi, rows[set].hi);
+      Query<S::kSteps> &from = queries[set];
+      if (S::kScaled && p.k_scales.kind == kChannelScale) scale_q(from, channels);
+      float by = q_exponent<T>(from);
+      unit[set] = p.scale * reciprocal(by);
+      if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by) * shared_scale<S>(p.k_scales, w.head);
+#pragma unroll
+      for (int step = 0; step < S::kSteps; step += 2) {
+        uint32_t a[2][4];
+        if constexpr (kDigits<T>) digits_of_q(a[0], a[1], from.x + step, by);
+        else split_q<T>(a[0], from.x[step], by), split_q<T>(a[1], from.x[step + 1], by);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+          int at = set * S::kSteps + step + i;
+          if constexpr (S::kQInRegisters) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) q[at][j] = a[i][j];
+          } else if (step / 2 % warps == warp) {
+            shared_q[at * 32 + threadIdx.x % 32] = make_uint4(a[i][0], a[i][1], a[i][2], a[i][3]);
+          }
+        }
+      }
+    }
+    all.lo = __reduce_max_sync(~0u, all.lo);
+    all.hi = p.mask ? 0 : __reduce_min_sync(~0u, all.hi);
+  }
+};
+
 // Whether a plane's tokens have their own scales.
 template <class S>
 __device__ __forceinline__ bool by_token(const Scales &s) { return S::kScaled && s.kind == kTokenScale; }
 
 template <class T, class S, int V, int kSets>
-__device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &x, const Row (&rows)[kSets], const float (&unit)[kSets],
-                                          const Common &all, uint32_t tile, int first, const uint32_t (*q)[4], const uint4 *shared_q) {
+__device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &x, const Operands<T, S, kSets> &query, uint32_t tile, int first, const uint4 *shared_q) {
+  const Common &all = query.all;
   Numbers<S> s[kSets], scales{};
   uint32_t a[S::kParts][kSets][4];
 #pragma unroll
   for (int part = 0; part < S::kParts; part++) {
     float qk[kSets][2][2];
-    multiply_k<T, S, kSets>(qk, tile + part * kPart * S::kKeyBytes, q, shared_q);
+    multiply_k<T, S, kSets>(qk, tile + part * kPart * S::kKeyBytes, query.q, shared_q);
 #pragma unroll
     for (int set = 0; set < kSets; set++)
 #pragma unroll
-      for (int i = 0; i < 4; i++) s[set][part][i / 2][i % 2] = qk[set][i / 2][i % 2] * unit[set];
+      for (int i = 0; i < 4; i++) s[set][part][i / 2][i % 2] = qk[set][i / 2][i % 2] * query.unit[set];
   }
   if (by_token<S>(p.k_scales)) {
     load_scales<S>(scales, tile + S::kScales);
@@ -256,8 +369,8 @@ __device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &
       for (int i = 0; i < S::kTile / 4; i++) {
         float &score = s[set][i / 4][i / 2 % 2][i % 2];
         int key = first + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
-        if (!all.plain) score = bend(p, rows[set], score, key);
-        if (!inside && !sees(rows[set], key)) score = -CUDART_INF_F;
+        if (!all.plain) score = bend(p, query.rows[set], score, key);
+        if (!inside && !sees(query.rows[set], key)) score = -CUDART_INF_F;
       }
   }
   bool scaled = by_token<S>(p.v_scales);
@@ -286,7 +399,7 @@ __device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const S
     sum += __shfl_xor_sync(~0u, sum, 2);
     probe += sum * 0.0f;
     int row = set * kRows + g;
-    float *o = s.o + (warp * rows + row) * S::kLd;
+    float *o = s.o + (warp * kSets * kRows + row) * S::kLd;
 #pragma unroll
     for (int i = 0; i < V / 16; i++) {
       float y[4];  // columns 2t, 2t + 1 of two tiles
@@ -310,30 +423,17 @@ __device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const S
   return probe == 0.0f;
 }
 
-// What a plane's codes are multiplied by, of a scale that all tokens share.
-template <class S>
-__device__ __forceinline__ float shared_scale(const Scales &s, int head) {
-  if (!S::kScaled || (s.kind != kTensorScale && s.kind != kHeadScale)) return 1.0f;
-  return finite_scale(s.values[s.kind == kHeadScale ? head : 0]);
-}
-
+// What the kernels ahead in the stream may still write is read behind
+// wait_for_earlier_kernels: q, keys, values, their scales, and lengths.
 template <class T, int K, int V, int kSets>
 __device__ __forceinline__ void decode_work(const Params &p) {
   using S = Sizes<T, K, V, kSets>;
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
-  __shared__ float kept_m[kMaxRows], kept_l[kMaxRows];
+  if (p.lens) wait_for_earlier_kernels();
   const Work w = work_of(p);
-  mark(p, kStarted);
-  int warp = threadIdx.x / 32, warps = blockDim.x / 32, g = threadIdx.x % 32 / 4;
-  for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) warp_m[i] = -CUDART_INF_F;
-
-  Query<S::kSteps> queries[kSets];
-#pragma unroll
-  for (int set = 0; set < kSets; set++) {
-    int r = set * kRows + g;
-    load_q<T>(queries[set], r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr, p.key_dim);
-  }
+  int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  empty_tables(warp_m, warp_l);
 
   char *ring_start = shared + S::kQBytes;
   uint32_t ring = shared_address(ring_start) + warp * p.stages * S::kTileBytes;
@@ -341,68 +441,61 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   int together = w.page >= 0 || p.page_size % S::kTile == 0 ? S::kTile : p.page_size % kPart == 0 ? kPart : 1;
   Walk walk{first, warps * S::kTile, together, 0,
             p.k.data + w.head * p.k.head_stride, p.v.data + w.head * p.v.head_stride, read_once()};
-  walk.page = page_for<S>(p, w, walk, first);
 #pragma unroll 1
-  for (int i = 0; i < p.stages - 1; i++) fetch<S>(p, w, walk, ring + i * S::kTileBytes);
-
-  Row rows[kSets];
-  float unit[kSets];
-  uint32_t q[S::kQInRegisters ? kSets * S::kSteps : 1][4];
-  uint4 *shared_q = reinterpret_cast<uint4 *>(shared);
-  Common all{0, INT32_MAX, p.softcap == 0.0f && !p.slopes};
+  for (int i = 0; i < p.near; i++) bring_tile<S>(p, w, walk, first + i * walk.step, page_for<S>(p, w, walk, first + i * walk.step));
+  walk.page = page_for<S>(p, w, walk, first);
+  const float *from[kSets];
 #pragma unroll
   for (int set = 0; set < kSets; set++) {
-    int r = set * kRows + g;
-    rows[set] = row_of(p, w, min(r, w.rows - 1));
-    all.lo = max(all.lo, rows[set].lo);
-    all.hi = min(all.hi, rows[set].hi);
-    Query<S::kSteps> &from = queries[set];
-    if (S::kScaled && p.k_scales.kind == kChannelScale) scale_q<T>(from, p.k_scales.values + w.head * p.key_dim, p.key_dim);
-    float by = q_exponent<T>(from);
-    unit[set] = p.scale * reciprocal(by);
-    if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by) * shared_scale<S>(p.k_scales, w.head);
-#pragma unroll
-    for (int step = 0; step < S::kSteps; step++) {
-      if constexpr (S::kQInRegisters) {
-        split_q<T>(q[set * S::kSteps + step], from.x[step], by);
-      } else if (step % warps == warp) {
-        uint32_t a[4];
-        split_q<T>(a, from.x[step], by);
-        shared_q[(set * S::kSteps + step) * 32 + threadIdx.x % 32] = make_uint4(a[0], a[1], a[2], a[3]);
-      }
-    }
+    int r = set * kRows + threadIdx.x % 32 / 4;
+    from[set] = r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr;
   }
-  all.lo = __reduce_max_sync(~0u, all.lo);
-  all.hi = p.mask ? 0 : __reduce_min_sync(~0u, all.hi);
-  if constexpr (!S::kQInRegisters) __syncthreads();
+  wait_for_earlier_kernels();
+  mark(p, kStarted);
 
+  Query<S::kSteps> queries[kSets];
+#pragma unroll
+  for (int set = 0; set < kSets; set++) load_q<T>(queries[set], from[set], p.key_dim);
+  Query<S::kSteps> channels{};
+  if (S::kScaled && p.k_scales.kind == kChannelScale) load_q<T>(channels, p.k_scales.values + w.head * p.key_dim, p.key_dim);
+  Operands<T, S, kSets> operands;
+  uint4 *shared_q = reinterpret_cast<uint4 *>(shared);
   WarpState<V, kSets> x{};
   x.unit = 1;
 #pragma unroll
   for (int set = 0; set < kSets; set++) x.m[set] = -CUDART_INF_F;
+
+#pragma unroll 1
+  for (int i = 0; i < p.stages - 1; i++) fetch<S>(p, w, walk, ring + i * S::kTileBytes);
+  operands.prepare(p, w, queries, channels, shared_q);
+  if constexpr (!S::kQInRegisters) __syncthreads();
   int stage = 0;
+#pragma unroll 1
   for (int key = first; key < w.end; key += walk.step) {
     copy_wait(p.stages - 2);
     __syncwarp();
     if (key == first) mark(p, kFirstTile);
-    int free = stage == 0 ? p.stages - 1 : stage - 1;
-    fetch<S>(p, w, walk, ring + free * S::kTileBytes);
-    take_tile<T, S, V, kSets>(p, x, rows, unit, all, ring + stage * S::kTileBytes, key, q, shared_q);
+    fetch<S>(p, w, walk, ring + (stage == 0 ? p.stages - 1 : stage - 1) * S::kTileBytes);
+    take_tile(p, x, operands, ring + stage * S::kTileBytes, key, shared_q);
+    if (walk.key >= w.end) let_next_kernel_start();
     stage = stage + 1 == p.stages ? 0 : stage + 1;
   }
   copy_wait<0>();
   __syncthreads();
   mark(p, kWalked);
 
-  States states{warps, warp_m, warp_l, kWarps, reinterpret_cast<float *>(ring_start), S::kLd, true, kept_m, kept_l};
+  States states{warps, warp_m, warp_l, reinterpret_cast<float *>(ring_start), S::kLd};
   float values = by_token<S>(p.v_scales) ? __int_as_float((x.unit + 1) << 23) : shared_scale<S>(p.v_scales, w.head);
   bool finite = store_warp<T, S, V, kSets>(x, states, warp, w.rows, values);
   if (__syncthreads_or(!finite)) {
-    for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) warp_m[i] = -CUDART_INF_F;
+    empty_tables(warp_m, warp_l);
     __syncthreads();
     general_again(p, w, states);
+    constexpr int kState = kSets * kRows * S::kLd;
+    for (int i = kState + threadIdx.x; i < warps * kState; i += blockDim.x) states.o[i] = 0.0f;
+    __syncthreads();
   }
-  finish<4, V>(p, w, states, states.o);
+  finish<Shapes<4, V, kSets * kRows>>(p, w, states);
 }
 
 }  // namespace flashdec

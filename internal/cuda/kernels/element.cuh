@@ -11,11 +11,17 @@
 namespace flashdec {
 
 struct E4M3 { uint8_t code; };
+struct E5M2 { uint8_t code; };
 struct Int8 { int8_t code; };
 
 // The 16-bit type of a product's operands.
 template <class T> struct Operand { using Type = __half; };
 template <> struct Operand<__nv_bfloat16> { using Type = __nv_bfloat16; };
+
+// Whether scores are products of integers: keys as they lie in the cache, q as four
+// 8-bit digits of a fixed-point number.
+template <class T> constexpr bool kDigits = false;
+template <> constexpr bool kDigits<Int8> = true;
 
 // Four codes as two pairs of f16: bytes 0 and 1, 2 and 3; or, with kAcross, bytes
 // 0 and 2, 1 and 3.
@@ -30,6 +36,13 @@ __device__ __forceinline__ void widen(E4M3, uint32_t x, uint32_t &a, uint32_t &b
 #endif
 }
 
+// The upper byte of an f16.
+template <bool kAcross>
+__device__ __forceinline__ void widen(E5M2, uint32_t x, uint32_t &a, uint32_t &b) {
+  a = __byte_perm(x, 0, kAcross ? 0x2404 : 0x1404);
+  b = __byte_perm(x, 0, kAcross ? 0x3414 : 0x3424);
+}
+
 template <bool kAcross>
 __device__ __forceinline__ void widen(Int8, uint32_t x, uint32_t &a, uint32_t &b) {
   constexpr uint32_t k1024 = 0x64646464, k1152 = 0x64806480;  // f16's bits: 1024 + n is 0x6400 + n
@@ -40,17 +53,23 @@ __device__ __forceinline__ void widen(Int8, uint32_t x, uint32_t &a, uint32_t &b
   b = subtract_pair(b, k1152);
 }
 
+// Codes of two steps of 16 dims, for keys 0 to 7 and for 8 to 15.
+template <class S>
+__device__ __forceinline__ void load_codes(uint32_t (&x)[4], uint32_t rows, int pair) {
+  int lane = threadIdx.x % 32;
+  load_matrix4(x, rows + chunk_at<S::kKeyBytes>((lane / 16) * 8 + lane % 8, pair * 2 + lane / 8 % 2));
+}
+
 // Keys of two steps of 16 dims: b[step] for keys 0 to 7, then 8 to 15.
 template <class T, class S>
 __device__ __forceinline__ void load_keys(uint32_t (&b)[2][4], uint32_t rows, int pair) {
-  int lane = threadIdx.x % 32;
-  int key = (lane / 16) * 8 + lane % 8, half = lane / 8 % 2;
   if constexpr (sizeof(T) == 2) {
+    int lane = threadIdx.x % 32, key = (lane / 16) * 8 + lane % 8, half = lane / 8 % 2;
     load_matrix4(b[0], rows + chunk_at<S::kKeyBytes>(key, pair * 4 + half));
     load_matrix4(b[1], rows + chunk_at<S::kKeyBytes>(key, pair * 4 + 2 + half));
   } else {
     uint32_t x[4];
-    load_matrix4(x, rows + chunk_at<S::kKeyBytes>(key, pair * 2 + half));
+    load_codes<S>(x, rows, pair);
 #pragma unroll
     for (int i = 0; i < 4; i++) widen<false>(T{}, x[i], b[i % 2][i / 2 * 2], b[i % 2][i / 2 * 2 + 1]);
   }

@@ -1,5 +1,8 @@
 // What becomes of a block's state: the result, or a partial state that the last
-// of the unit's blocks to arrive merges.
+// of the unit's blocks to arrive merges. No block waits for its writes to be seen: the
+// last to arrive looks at every word that it reads, and waits for those that are on
+// their way. It is never kept waiting for a block that has not arrived, so it waits
+// for running blocks only.
 #pragma once
 #include "ptx.cuh"
 #include "score.cuh"
@@ -10,17 +13,19 @@ namespace flashdec {
 constexpr int kMaxRows = 16;  // query rows a block
 constexpr int kWarps = 8;     // most warps of a block
 
-// States of the block's rows, in shared memory. o is the average, as in
-// attn.State, or l times it; its element (b, r, d) is at o[(b·rows + r)·ld + d].
+// States of the block's warps, in shared memory: m and l as they are, and l times o,
+// whose element (warp b, row r, d) is at o[(b·kBlockRows + r)·ld + d].
 struct States {
-  int n;             // states; m and l have room for a multiple of 8
-  float *m, *l;     // [rows, stride] natural; empty from n on
-  int stride;
+  int n;         // warps
+  float *m, *l;  // [rows, kWarps] natural; empty from n on
   float *o;
   int ld;
-  bool undivided;           // o is l times the average
-  float *kept_m, *kept_l;  // [rows] where Target kKeep puts m and l; o takes state 0's place
 };
+
+// Tables of States before any warp has keys.
+__device__ __forceinline__ void empty_tables(float (&m)[kMaxRows * kWarps], float (&l)[kMaxRows * kWarps]) {
+  for (int i = threadIdx.x; i < kMaxRows * kWarps; i += blockDim.x) m[i] = -CUDART_INF_F, l[i] = 0.0f;
+}
 
 template <int kWide>
 __device__ __forceinline__ Vec<kWide> load_vec(const float *from) {
@@ -39,9 +44,6 @@ __device__ __forceinline__ void store_vec(float *to, const float (&x)[kWide]) {
   if constexpr (kWide == 4) *reinterpret_cast<float4 *>(to) = make_float4(x[0], x[1], x[2], x[3]);
   else *to = x[0];
 }
-
-// Where a merged state goes.
-enum Target { kResult, kPartial, kKeep };
 
 // The state of a unit's row to LSE, or to m and l; returns what o is to be
 // multiplied by: a sink's presence shrinks it.
@@ -66,83 +68,166 @@ __device__ __forceinline__ float result_row(const Params &p, const Work &w, int 
   return factor;
 }
 
-// Merge the states of all rows, kWide floats a thread and time. kDim is at least value_dim and spares a division; 0: not known. A partial
-// state goes to the place of `split`.
-template <int kWide, int kDim>
-__device__ __forceinline__ void merge_states(const Params &p, const Work &w, const States &s, Target target, int split) {
-  int dim = p.value_dim, vecs = (kDim ? kDim : dim) / kWide;
-  int64_t partial = w.partial + static_cast<int64_t>(split) * w.item_rows + w.row;
-#pragma unroll 1
-  for (int i = threadIdx.x; i < w.rows * vecs; i += blockDim.x) {
-    int r = kDim ? i / (kDim ? kDim / kWide : 1) : i / vecs;
-    int d = (i - r * vecs) * kWide;
-    if (kDim && d >= dim) continue;
-    Merge<kWide> a = merge_none<kWide>();
-    const float *m = s.m + r * s.stride, *l = s.l + r * s.stride, *o = s.o + r * s.ld + d;
-    auto load = [&](int b) { return load_vec<kWide>(o + b * w.rows * s.ld); };
-    int b = 0;
-#pragma unroll 1
-    for (; b + 4 < s.n; b += 8) merge_some<8, kWide>(a, m + b, l + b, s.undivided, [&](int j) { return load(b + j); });
-    if (b < s.n) merge_some<4, kWide>(a, m + b, l + b, s.undivided, [&](int j) { return load(b + j); });
-    float inverse = reciprocal(a.l), average[kWide];
+// Where a merged state goes: the results, or a place among the unit's partial states.
+constexpr int kResult = -1;
+
+// How a kernel's blocks handle states: kWide floats of o at once; kDim floats of o
+// make a row (0: value_dim), kBlockRows rows a state, so that addresses of the next
+// states are constants.
+template <int kWideFloats, int kDimFloats, int kRowsOfState>
+struct Shapes {
+  static constexpr int kWide = kWideFloats, kDim = kDimFloats, kBlockRows = kRowsOfState;
+
+  static __device__ __forceinline__ int dim(const Params &p) { return kDim ? kDim : p.value_dim; }
+};
+
+// Where the work's row r has its partial state of a place: m and l, and o from d on.
+template <class S>
+__device__ __forceinline__ float *partial_ml(const Params &p, const Work &w, int place, int r) {
+  return p.partial_ml + ((w.partial + place) * S::kBlockRows + r) * 2;
+}
+
+template <class S>
+__device__ __forceinline__ float *partial_o(const Params &p, const Work &w, int place, int r, int d) {
+  return p.partial_o + ((w.partial + place) * S::kBlockRows + r) * S::dim(p) + d;
+}
+
+// Divide a merge's sums and write them: elements d, d + 1, … of the work's row r.
+template <class S, int kWide>
+__device__ __forceinline__ void put(const Params &p, const Work &w, int place, int r, int d, const Merge<kWide> &a) {
+  float inverse = reciprocal(a.l), average[kWide];
 #pragma unroll
-    for (int j = 0; j < kWide; j++) average[j] = is_empty(a.m) ? 0.0f : divide(a.sum[j], a.l, inverse);
-    float *to_m = s.kept_m + r, *to_l = s.kept_l + r;
-    float *to = s.o + r * s.ld + d;
-    if (target == kResult) {
-      int64_t row = out_row(p, w, r);
-      float factor = result_row(p, w, r, row, d == 0, a.m, a.l);
+  for (int j = 0; j < kWide; j++) average[j] = is_empty(a.m) ? 0.0f : divide(a.sum[j], a.l, inverse);
+  if (place == kResult) {
+    int64_t row = out_row(p, w, r);
+    float factor = result_row(p, w, r, row, d == 0, a.m, a.l);
 #pragma unroll
-      for (int j = 0; j < kWide; j++) average[j] *= factor;
-      to = p.out + row * dim + d;
-    } else if (target == kPartial) {
-      to_m = p.partial_m + partial + r, to_l = p.partial_l + partial + r;
-      to = p.partial_o + (partial + r) * dim + d;
-    }
-    if (d == 0 && target != kResult) *to_m = a.m, *to_l = a.l;
-    store_vec<kWide>(to, average);
+    for (int j = 0; j < kWide; j++) average[j] *= factor;
+    store_vec<kWide>(p.out + row * p.value_dim + d, average);
+  } else {
+    float ml[2] = {a.m, a.l};
+    pass_on(partial_o<S>(p, w, place, r, d), average);
+    if (d == 0) pass_on(partial_ml<S>(p, w, place, r), ml);
   }
 }
 
-// Tables of m and l for the states that fit, at the end of shared memory.
-__device__ __forceinline__ void place_tables(const Params &p, States &s, int rows, float *shared) {
-  s.stride = (p.most + 7) & ~7;
-  s.m = shared + p.merge_floats - 2 * rows * s.stride;
-  s.l = s.m + rows * s.stride;
+// For each of the block's rows and kWide elements of o at a time: f(row, element).
+template <class S, class F>
+__device__ __forceinline__ void for_vecs(const Params &p, const Work &w, F f) {
+  int vecs = S::dim(p) / S::kWide;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < w.rows * vecs; i += blockDim.x) {
+    int r = S::kDim ? i / (S::kDim ? S::kDim / S::kWide : 1) : i / vecs;
+    int d = (i - r * vecs) * S::kWide;
+    if (!S::kDim || d < p.value_dim) f(r, d);
+  }
 }
 
-// Pad the tables with empty states to a multiple of eight.
-__device__ __forceinline__ void pad_tables(const States &s, int rows) {
-  if (threadIdx.x < rows)
-    for (int b = s.n; b % 8 != 0; b++) s.m[threadIdx.x * s.stride + b] = -CUDART_INF_F, s.l[threadIdx.x * s.stride + b] = 0.0f;
+template <class S, int kCount>
+__device__ __forceinline__ Merge<S::kWide> merge_warps(const States &s, int r, int d) {
+  float ms[kCount], ls[kCount];
+#pragma unroll
+  for (int b = 0; b < kCount; b += 4) {
+    float4 m = *reinterpret_cast<const float4 *>(s.m + r * kWarps + b), l = *reinterpret_cast<const float4 *>(s.l + r * kWarps + b);
+    ms[b] = m.x, ms[b + 1] = m.y, ms[b + 2] = m.z, ms[b + 3] = m.w;
+    ls[b] = l.x, ls[b + 1] = l.y, ls[b + 2] = l.z, ls[b + 3] = l.w;
+  }
+  const float *from = s.o + r * s.ld + d;
+  Vec<S::kWide> o[kCount];
+#pragma unroll
+  for (int b = 0; b < kCount; b++) o[b] = b < s.n ? load_vec<S::kWide>(from + b * S::kBlockRows * s.ld) : Vec<S::kWide>{};
+  Merge<S::kWide> a = merge_none<S::kWide>();
+  merge_some<true>(a, ms, ls, o);
+  return a;
+}
+
+// What partial states hold between launches, and until they are written: a NaN that
+// no arithmetic yields.
+constexpr uint32_t kAbsent = 0xffffffff;
+
+template <int kWide>
+__device__ __forceinline__ void forget(float *at) {
+  float x[kWide];
+#pragma unroll
+  for (int i = 0; i < kWide; i++) x[i] = __uint_as_float(kAbsent);
+  pass_on(at, x);
+}
+
+// Wait until the partial states of a merge are there, as far as this thread reads them.
+template <class S>
+__device__ __noinline__ void wait_for_partials(const float *ml, const float *o, int dim, int count) {
+#pragma unroll 1
+  for (int b = 0; b < count; b++) {
+    bool there = false;
+    while (!there) {
+      float x[S::kWide], y[2];
+      take_over(x, o + static_cast<int64_t>(b) * S::kBlockRows * dim), take_over(y, ml + b * S::kBlockRows * 2);
+      there = __float_as_uint(y[0]) != kAbsent && __float_as_uint(y[1]) != kAbsent;
+      for (int i = 0; i < S::kWide; i++) there = there && __float_as_uint(x[i]) != kAbsent;
+    }
+  }
+}
+
+// The same address, from which the compiler derives no others ahead of their use.
+template <class T>
+__device__ __forceinline__ T *as_is(T *address) {
+  asm volatile("" : "+l"(address));
+  return address;
+}
+
+// `count` partial states, at most kCount, join a merge; their o is forgotten. One that
+// was not there yet makes the sums NaN.
+template <class S, int kCount>
+__device__ __forceinline__ void merge_partials(Merge<S::kWide> &a, const float *ml, float *o, int dim, int count) {
+  const Merge<S::kWide> before = a;
+  ml = as_is(ml), o = as_is(o);
+#pragma unroll 1
+  for (bool all_there = false;; all_there = true) {
+    float ms[kCount], ls[kCount];
+    Vec<S::kWide> x[kCount] = {};
+#pragma unroll
+    for (int b = 0; b < kCount; b++) {
+      float y[2] = {-CUDART_INF_F, 0.0f};
+      if (b < count) take_over(y, ml + b * S::kBlockRows * 2), take_over(x[b].x, o + b * S::kBlockRows * dim);
+      ms[b] = y[0], ls[b] = y[1];
+    }
+    merge_some<false>(a, ms, ls, x);
+    float probe = a.l;
+#pragma unroll
+    for (int i = 0; i < S::kWide; i++) probe += a.sum[i];
+    if (probe == probe || all_there) break;
+    wait_for_partials<S>(ml, o, dim, count);
+    a = before;
+  }
+#pragma unroll
+  for (int b = 0; b < kCount; b++)
+    if (b < count) forget<S::kWide>(o + b * S::kBlockRows * dim);
 }
 
 // The same work, hidden from the compiler until here: else it would compute what
 // follows from it before the merge that comes first.
 __device__ __forceinline__ Work later(const Work &w) {
   Work x = w;
-  asm volatile("" : "+r"(x.split), "+r"(x.num_splits), "+r"(x.rows), "+r"(x.item_rows), "+r"(x.counter), "+r"(x.row), "+l"(x.partial));
+  asm volatile("" : "+r"(x.split), "+r"(x.num_splits), "+r"(x.rows), "+r"(x.counter), "+r"(x.row), "+l"(x.partial));
   return x;
 }
 
-// Splits whose states merge in one step: first, first + step, … .
+// Places of partial states that merge in one step.
 struct Group {
-  int first, step, count;
+  int first, count;
   int counter;  // index into Params::counters
-  bool final;   // their merge is the result
+  int place;    // where their merge goes
 };
 
-// The group that the block's split arrives in first. Each unit and tile of rows
-// has 1 + max_bands counters.
-__device__ __forceinline__ Group group_of(const Params &p, const Work &w) {
-  int counter = w.counter * (1 + p.max_bands);
-  if (w.num_splits <= p.band) return Group{0, 1, w.num_splits, counter, true};
-  int band = static_cast<int>(static_cast<uint64_t>(w.split) * p.band_magic >> 32), first = band * p.band;
-  return Group{first, 1, min(p.band, w.num_splits - first), counter + 1 + band, false};
+// The group that the block's split arrives in first.
+__device__ __forceinline__ Group group_of(const Work &w) {
+  if (w.num_splits <= kOneStep) return Group{0, w.num_splits, w.counter, kResult};
+  int band = w.split / kBand, first = band * kBand;
+  return Group{first, min(kBand, w.num_splits - first), w.counter + 1 + band, w.num_splits + band};
 }
 
-__device__ __forceinline__ Group all_bands(const Params &p, const Work &w) {
-  return Group{0, p.band, static_cast<int>(static_cast<uint64_t>(w.num_splits + p.band - 1) * p.band_magic >> 32), w.counter * (1 + p.max_bands), true};
+__device__ __forceinline__ Group all_bands(const Work &w) {
+  return Group{w.num_splits, bands_of(w.num_splits), w.counter, kResult};
 }
 
 // Count this block's arrival; the group's last one leaves the counter at zero for
@@ -158,76 +243,49 @@ __device__ __forceinline__ bool last_to_arrive(const Params &p, const Group &g) 
   return last;
 }
 
-// Bring the partial states of a group, all but the first `done`, to shared memory,
-// as many as fit, behind the kept state where there is one; returns how many are
-// done then.
-template <int kWide, int kDim>
-__device__ __forceinline__ int gather_partials(const Params &p, const Work &w, States &s, const Group &g, int done, float *shared) {
-  int rows = w.rows, dim = p.value_dim, vecs = (kDim ? kDim : dim) / kWide, lane = threadIdx.x % 32;
-  int kept = done > 0, count = min(p.most - kept, g.count - done);
-  place_tables(p, s, rows, shared);
-  s.o = shared, s.n = kept + count, s.undivided = false;
-  if (kept && threadIdx.x < rows) {
-    s.m[threadIdx.x * s.stride] = s.kept_m[threadIdx.x];
-    s.l[threadIdx.x * s.stride] = s.kept_l[threadIdx.x];
-  }
-  // From one state to the next.
-  int64_t apart = static_cast<int64_t>(g.step) * w.item_rows;
-  int64_t from = w.partial + w.row + static_cast<int64_t>(g.first) * w.item_rows + done * apart;
-  for (int b = threadIdx.x / 32; lane < rows && b < count; b += blockDim.x / 32) {
-    copy4(shared_address(s.m + lane * s.stride + kept + b), p.partial_m + from + b * apart + lane);
-    copy4(shared_address(s.l + lane * s.stride + kept + b), p.partial_l + from + b * apart + lane);
-  }
-  for (int i = threadIdx.x; i < rows * vecs; i += blockDim.x) {
-    int r = kDim ? i / (kDim ? kDim / kWide : 1) : i / vecs;
-    int d = (i - r * vecs) * kWide;
-    if (kDim && d >= dim) continue;
-    const float *src = p.partial_o + (from + r) * dim + d;
-    uint32_t to = shared_address(s.o + (kept * rows + r) * s.ld + d), step = rows * s.ld * 4;
-#pragma unroll 4
-    for (int b = 0; b < count; b++, src += apart * dim, to += step) {
-      if constexpr (kWide == 4) copy16(to, src);
-      else copy4(to, src);
+// The last block to arrive merges its group.
+template <class S>
+__device__ __forceinline__ void merge_group(const Params &p, const Work &w, const Group &g) {
+  bool last = g.place == kResult;
+  mark(p, last ? kArrived : kBandArrived);
+  for_vecs<S>(p, w, [&](int r, int d) {
+    int dim = S::dim(p);
+    const float *ml = partial_ml<S>(p, w, g.first, r);
+    float *o = partial_o<S>(p, w, g.first, r, d);
+    Merge<S::kWide> a = merge_none<S::kWide>();
+    if (g.count <= 8) {
+      merge_partials<S, 8>(a, ml, o, dim, g.count);
+    } else {
+#pragma unroll 1
+      for (int b = 0; b < g.count; b += 16)
+        merge_partials<S, 16>(a, ml + b * S::kBlockRows * 2, o + static_cast<int64_t>(b) * S::kBlockRows * dim, dim, g.count - b);
     }
+    mark(p, last ? kGathered : kBandGathered);
+    put<S>(p, w, g.place, r, d, a);
+  });
+  mark(p, last ? kDone : kBandStored);
+  __syncthreads();  // all have read what is forgotten now
+  for (int i = threadIdx.x; i < S::kBlockRows * g.count; i += blockDim.x) {
+    int r = i % S::kBlockRows;
+    if (r < w.rows) forget<2>(partial_ml<S>(p, w, g.first + i / S::kBlockRows, r));
   }
-  copy_commit();
-  pad_tables(s, rows);
-  copy_wait<0>();
-  __syncthreads();
-  return done + count;
 }
 
 // What follows once s, the states of the block's warps, is complete for all
-// threads. shared is the dynamic shared memory from s.o on. The merge's code runs
-// again on other states instead of being there twice: the first run of an
-// instruction costs a trip to memory.
-//
-// Units of many splits merge in two steps: the last block to arrive of `band`
-// adjacent splits merges their states in the place of the band's first, the last
-// of those merges the bands.
-template <int kWide, int kDim>
-__device__ __forceinline__ void finish(const Params &p, const Work &w, States s, float *shared) {
-  Target target = w.num_splits == 1 ? kResult : kPartial;
-  Group group{};
-  int split = w.split, done = 0;
-  for (bool first = true;; first = false) {
-    merge_states<kWide, kDim>(p, w, s, target, split);
-    if (target == kResult) break;
-    if (target == kPartial) {
-      mark(p, first ? kStored : kBandStored);
-      group = first ? group_of(p, later(w)) : all_bands(p, later(w));
-      done = 0;
-      if (!last_to_arrive(p, group)) break;
-      mark(p, group.final ? kArrived : kBandArrived);
-    } else {
-      __syncthreads();
-    }
-    done = gather_partials<kWide, kDim>(p, later(w), s, group, done, shared);
-    target = done < group.count ? kKeep : group.final ? kResult : kPartial;
-    split = group.first;
-    mark(p, group.final ? kGathered : kBandGathered);
+// threads. Units of many splits merge in two steps: the last block to arrive of
+// kBand adjacent splits merges their states, the last of those merges the bands.
+template <class S>
+__device__ __forceinline__ void finish(const Params &p, const Work &w, const States &s) {
+  int place = w.num_splits == 1 ? kResult : w.split;
+  for_vecs<S>(p, w, [&](int r, int d) {
+    put<S>(p, w, place, r, d, s.n <= 4 ? merge_warps<S, 4>(s, r, d) : merge_warps<S, 8>(s, r, d));
+  });
+  if (place == kResult) return mark(p, kDone);
+  mark(p, kStored);
+  for (Group g = group_of(later(w)); last_to_arrive(p, g); g = all_bands(later(w))) {
+    merge_group<S>(p, later(w), g);
+    if (g.place == kResult) break;
   }
-  mark(p, kDone);
 }
 
 }  // namespace flashdec

@@ -99,7 +99,7 @@ __device__ inline void weigh_keys(const Work &w, const States &s, GeneralScratch
   for (int r = threadIdx.x / 32; r < w.rows; r += warps) {
     float m = -CUDART_INF_F;
     for (int j = lane; j < count; j += 32) m = max_nan(m, t.s[r][j]);
-    float old = s.m[r * s.stride];
+    float old = s.m[r * kWarps];
     m = max_nan(warp_max_nan(m), old);
     float sum = 0.0f;
     for (int j = lane; j < count; j += 32) {
@@ -111,8 +111,8 @@ __device__ inline void weigh_keys(const Work &w, const States &s, GeneralScratch
     __syncwarp();
     if (lane == 0) {
       t.shrink[r] = is_empty(old) ? kHidden : exp_fast(old - m);
-      s.l[r * s.stride] = merge_weight(old, s.l[r * s.stride], m) + sum;
-      s.m[r * s.stride] = m;
+      s.l[r * kWarps] = merge_weight(old, s.l[r * kWarps], m) + sum;
+      s.m[r * kWarps] = m;
     }
   }
 }
@@ -144,7 +144,7 @@ __device__ inline void fold_long(const Params &p, const Work &w, const States &s
   float *run = s.o + w.rows * s.ld;
   for (int i = threadIdx.x; i < w.rows * p.value_dim; i += blockDim.x) {
     int r = i / p.value_dim, at = r * s.ld + i - r * p.value_dim;
-    float m_old = t.run_m[r], m_new = s.m[r * s.stride], m = max_nan(m_old, m_new);
+    float m_old = t.run_m[r], m_new = s.m[r * kWarps], m = max_nan(m_old, m_new);
     float sum = is_empty(m_old) ? 0.0f : run[at] * exp_fast(m_old - m);
     if (!is_empty(m_new)) sum = fmaf(s.o[at], exp_fast(m_new - m), sum);
     run[at] = sum;
@@ -152,10 +152,10 @@ __device__ inline void fold_long(const Params &p, const Work &w, const States &s
   __syncthreads();
   if (threadIdx.x < w.rows) {
     int r = threadIdx.x;
-    float m_new = s.m[r * s.stride], l_new = s.l[r * s.stride], m = max_nan(t.run_m[r], m_new);
+    float m_new = s.m[r * kWarps], l_new = s.l[r * kWarps], m = max_nan(t.run_m[r], m_new);
     t.run_l[r] = merge_weight(t.run_m[r], t.run_l[r], m) + merge_weight(m_new, l_new, m);
     t.run_m[r] = m;
-    s.m[r * s.stride] = -CUDART_INF_F, s.l[r * s.stride] = 0.0f;
+    s.m[r * kWarps] = -CUDART_INF_F, s.l[r * kWarps] = 0.0f;
   }
   __syncthreads();
 }
@@ -164,8 +164,8 @@ __device__ inline void fold_long(const Params &p, const Work &w, const States &s
 static __device__ __noinline__ void general_work(const Params &p, const Work &w, const States &s) {
   __shared__ GeneralScratch t;
   if (threadIdx.x < w.rows) {
-    s.m[threadIdx.x * s.stride] = t.run_m[threadIdx.x] = -CUDART_INF_F;
-    s.l[threadIdx.x * s.stride] = t.run_l[threadIdx.x] = 0.0f;
+    s.m[threadIdx.x * kWarps] = t.run_m[threadIdx.x] = -CUDART_INF_F;
+    s.l[threadIdx.x * kWarps] = t.run_l[threadIdx.x] = 0.0f;
   }
   __syncthreads();
   for (int first = w.begin; first < w.end; first += kTileKeys) {
@@ -185,7 +185,7 @@ static __device__ __noinline__ void general_work(const Params &p, const Work &w,
     int r = i / p.value_dim, at = r * s.ld + i - r * p.value_dim;
     s.o[at] = s.o[w.rows * s.ld + at];
   }
-  if (threadIdx.x < w.rows) s.m[threadIdx.x * s.stride] = t.run_m[threadIdx.x], s.l[threadIdx.x * s.stride] = t.run_l[threadIdx.x];
+  if (threadIdx.x < w.rows) s.m[threadIdx.x * kWarps] = t.run_m[threadIdx.x], s.l[threadIdx.x * kWarps] = t.run_l[threadIdx.x];
   __syncthreads();
 }
 

@@ -2,10 +2,10 @@
 //
 //   m = max m_b     l = Σ exp(m_b − m)·l_b     o = Σ exp(m_b − m)·l_b·o_b / l
 //
-// Maxima are natural. The state of no keys is (−Inf, 0, 0) and is known by its m
-// alone: what its o holds is never read. NaN stays NaN. The order of the sums is
-// fixed by the number of states, so the same states give the same bits. Sums are
-// divided once, at the end, and rightly rounded: equal averages stay equal.
+// Maxima are natural. The state of no keys is (−Inf, 0, 0) and weighs nothing. NaN
+// stays NaN. The order of the sums is fixed by the number of states, so the same
+// states give the same bits. Sums are divided once, at the end, and rightly rounded:
+// equal averages stay equal.
 #pragma once
 #include <math_constants.h>
 
@@ -71,41 +71,25 @@ __device__ __forceinline__ Merge<kWide> merge_none() {
   return a;
 }
 
-// kCount more states join a merge (a multiple of 4): their m and l, and where
-// their o are (not read where a state is empty). load(b) yields kWide elements of
-// state b's o, or of l·o where `undivided`.
-template <int kCount, int kWide, class F>
-__device__ __forceinline__ void merge_some(Merge<kWide> &a, const float *m_b, const float *l_b, bool undivided, F load) {
-  float ms[kCount], ls[kCount];
+// kCount more states join a merge (a power of two): their m and l, and their o, or
+// l·o where kUndivided.
+template <bool kUndivided, int kCount, int kWide>
+__device__ __forceinline__ void merge_some(Merge<kWide> &a, const float (&m_b)[kCount], const float (&l_b)[kCount], const Vec<kWide> (&o)[kCount]) {
+  float top[4] = {a.m, a.m, a.m, a.m};  // four, so that they do not wait for each other
 #pragma unroll
-  for (int b = 0; b < kCount; b += 4) {
-    float4 x = *reinterpret_cast<const float4 *>(m_b + b), y = *reinterpret_cast<const float4 *>(l_b + b);
-    ms[b] = x.x, ms[b + 1] = x.y, ms[b + 2] = x.z, ms[b + 3] = x.w;
-    ls[b] = y.x, ls[b + 1] = y.y, ls[b + 2] = y.z, ls[b + 3] = y.w;
-  }
-  Vec<kWide> o[kCount];  // all on their way before the first is used
-#pragma unroll
-  for (int b = 0; b < kCount; b++)
-    if (!is_empty(ms[b])) o[b] = load(b);
-  float top[kCount];
-#pragma unroll
-  for (int b = 0; b < kCount; b++) top[b] = ms[b];
-#pragma unroll
-  for (int half = kCount / 2; half > 0; half /= 2)
-#pragma unroll
-    for (int b = 0; b < half; b++) top[b] = max_nan(top[b], top[b + half]);
-  float m = max_nan(a.m, top[0]);
-  float shrink = is_empty(a.m) ? 1.0f : exp_fast(a.m - m);  // the sums of nothing are zero
+  for (int b = 0; b < kCount; b++) top[b % 4] = max_nan(top[b % 4], m_b[b]);
+  float m = max_nan(max_nan(top[0], top[1]), max_nan(top[2], top[3]));
+  float base = is_empty(m) ? 0.0f : m;  // nothing yet weighs nothing
+  float shrink = exp_fast(a.m - base);
   a.l *= shrink;
 #pragma unroll
   for (int i = 0; i < kWide; i++) a.sum[i] *= shrink;
 #pragma unroll
   for (int b = 0; b < kCount; b++) {
-    bool empty = is_empty(ms[b]);
-    float e = exp_fast(ms[b] - m), w = undivided ? e : e * ls[b];
-    a.l = empty ? a.l : fmaf(e, ls[b], a.l);
+    float e = exp_fast(m_b[b] - base), w = kUndivided ? e : e * l_b[b];
+    a.l = fmaf(e, l_b[b], a.l);
 #pragma unroll
-    for (int i = 0; i < kWide; i++) a.sum[i] = empty ? a.sum[i] : fmaf(w, o[b].x[i], a.sum[i]);
+    for (int i = 0; i < kWide; i++) a.sum[i] = fmaf(w, o[b].x[i], a.sum[i]);
   }
   a.m = m;
 }

@@ -35,7 +35,7 @@ struct Scales {
 // [begin, end). Row r of the item is its query r / group, query head
 // `head·group + r mod group`.
 struct alignas(16) Work {
-  int64_t partial;     // row of partial states where split 0's rows begin
+  int64_t partial;     // place of split 0's partial state; those of bands follow the splits'
   int32_t head;        // KV head
   int32_t query;       // the item's first query, among all queries of the step
   int32_t pos;         // position of that query; may be negative
@@ -46,7 +46,7 @@ struct alignas(16) Work {
   int32_t split;       // place in the merge order
   int32_t num_splits;  // 1: the state is the result
   int32_t item_rows;
-  int32_t counter;     // index into Params::counters
+  int32_t counter;     // of the unit and its rows [row, row + rows), in Params::counters; those of bands follow
   int32_t page_table;  // first entry of the sequence's page table in Params::pages
   int32_t page;        // the page that holds all keys, or -1
   // Where Params::lens is set, pos counts from the sequence's length, and begin and
@@ -55,6 +55,12 @@ struct alignas(16) Work {
   int32_t capacity;    // keys that its page table has room for
   int32_t lost;        // 1: the length is out of range, and the results are NaN
 };
+
+// Units of more than kOneStep splits merge in two steps, first in bands of kBand
+// splits: a function of the unit alone, as its bits are.
+constexpr int kOneStep = 16, kBand = 8;
+
+__device__ __forceinline__ int bands_of(int splits) { return splits <= kOneStep ? 0 : (splits + kBand - 1) / kBand; }
 
 // A step in which all works follow from the block's place in the grid (split,
 // KV head, sequence), so that no block waits for a load before it knows its
@@ -83,9 +89,8 @@ struct Params {
   float *lse;             // [queries, num_heads] natural; or null
   float *state_m;         // [queries, num_heads] natural; null unless states are wanted
   float *state_l;         // [queries, num_heads]
-  float *partial_m;       // [partial rows] natural
-  float *partial_l;       // [partial rows]
-  float *partial_o;       // [partial rows, value_dim]
+  float *partial_ml;      // [places, rows of a kernel's states, 2] m, natural, and l
+  float *partial_o;       // [places, rows, value_dim, padded as the kernel's]
   uint32_t *counters;     // zero between launches
   const float *slopes;    // [num_heads] or null
   const float *sinks;     // [num_heads] or null
@@ -107,16 +112,12 @@ struct Params {
   float scale;            // of q·k
   float softcap;          // 0: none
   int32_t stages;         // of a warp's ring of tiles
+  int32_t near;           // tiles of a warp that come to L2 before the kernels ahead have ended
   int32_t k_type, v_type; // kv.DType
-  int32_t merge_floats;   // shared memory for the merge of partial states, a multiple of 4
-  int32_t most;           // states that fit there at once, of the step's largest block
-  int32_t band;           // splits of a band, in units of more splits than that
-  int32_t max_bands;      // of a unit
   int32_t key_chunks;     // of 16 bytes a row
   int32_t value_chunks;
-  uint32_t band_magic;    // floor(2^32 / band) + 1
 };
 
-static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 432, "internal/cuda/params.go");
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 408, "internal/cuda/params.go");
 
 }  // namespace flashdec

@@ -140,12 +140,66 @@ struct Half<__half> {
   }
 };
 
+// Products of 8-bit integers, m16n8k32: as the others', with four bytes in place of
+// each pair, the columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of 32.
+__device__ __forceinline__ void mma_int8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // One more arrival at a counter in global memory; returns how many came before.
-// Releases this thread's earlier writes and acquires those of the earlier ones.
+// Orders nothing else.
 __device__ __forceinline__ uint32_t arrive(uint32_t *counter) {
   uint32_t before;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  asm volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
   return before;
+}
+
+// What blocks hand each other through L2: every 4 bytes on their own, in no order.
+__device__ __forceinline__ void pass_on(float *to, const float (&x)[1]) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(x[0]) : "memory");
+}
+
+__device__ __forceinline__ void pass_on(float *to, const float (&x)[2]) {
+  asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x[0]), "f"(x[1]) : "memory");
+}
+
+__device__ __forceinline__ void pass_on(float *to, const float (&x)[4]) {
+  asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
+__device__ __forceinline__ void take_over(float (&x)[1], const float *from) {
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x[0]) : "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void take_over(float (&x)[2], const float *from) {
+  asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void take_over(float (&x)[4], const float *from) {
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "l"(from) : "memory");
+}
+
+// Bring bytes, a multiple of 16, to L2: a hint, which reads nothing yet.
+__device__ __forceinline__ void bring_near(const void *from, int bytes, uint64_t policy) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(from), "r"(bytes), "l"(policy));
+#endif
+}
+
+// Wait until the kernels ahead in the stream have ended and their writes are there.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Let the next kernel in the stream start, once all blocks of this one have said so.
+__device__ __forceinline__ void let_next_kernel_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 }  // namespace flashdec

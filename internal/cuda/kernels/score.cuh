@@ -44,8 +44,9 @@ __device__ __forceinline__ Work work_of(const Params &p) {
   w.begin = e.begin + (split * e.each + min(split, e.more)) * e.step;
   w.end = min(e.begin + ((split + 1) * e.each + min(split + 1, e.more)) * e.step, e.end);
   w.num_splits = e.splits;
-  w.counter = unit;
-  w.partial = static_cast<int64_t>(unit) * e.splits * e.rows;
+  int bands = bands_of(e.splits);
+  w.counter = unit * (1 + bands);
+  w.partial = static_cast<int64_t>(unit) * (e.splits + bands);
   w.page = e.page_first + seq * e.page_step;
   w.seq = w.capacity = w.lost = 0;
   return w;

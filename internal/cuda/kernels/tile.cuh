@@ -50,6 +50,29 @@ __device__ __forceinline__ int32_t page_for(const Params &p, const Work &w, cons
   return mine < w.end && key < w.end ? p.pages[w.page_table + page_of(p, max(mine, w.begin), slot)] : 0;
 }
 
+// Start the way of a tile's keys and values to L2. It may be done before the kernels
+// ahead in the stream have ended: what they still write, L2 will have.
+template <class S>
+__device__ __forceinline__ void bring_tile(const Params &p, const Work &w, const Walk &walk, int first, int64_t page) {
+  constexpr int kPlanes = 32 / S::kTile;  // that a warp's lanes take at once
+  int lane = threadIdx.x % 32, mine = lane % S::kTile, slot;
+  bool one_page = walk.together == S::kTile;
+  page_of(p, one_page ? first : first + mine, slot);
+  if (one_page) slot += mine;
+  int k_bytes = p.key_chunks * 16, v_bytes = p.value_chunks * 16;
+  const char *k = walk.k + page * p.k.page_stride + slot * p.k.slot_stride;
+  const char *v = walk.v + page * p.v.page_stride + slot * p.v.slot_stride;
+  int rows = 1;
+  if (one_page && first >= w.begin && first + S::kTile <= w.end && p.k.slot_stride == k_bytes && p.v.slot_stride == v_bytes) {
+    rows = S::kTile;  // adjacent: one request
+    if (mine) return;
+  } else if (first + mine < w.begin || first + mine >= w.end) {
+    return;
+  }
+  if (kPlanes == 1 || lane < S::kTile) bring_near(k, rows * k_bytes, walk.policy);
+  if (kPlanes == 1 || lane >= S::kTile) bring_near(v, rows * v_bytes, walk.policy);
+}
+
 // Adjacent rows of one plane; chunks from `chunks` on become zeros, unread.
 template <int kRowBytes, int kCount>
 __device__ __forceinline__ void copy_adjacent(uint32_t dst, const char *first_row, int64_t row_stride, int chunks, uint64_t policy) {
