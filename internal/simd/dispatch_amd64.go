@@ -188,17 +188,22 @@ func dotFor(b Block) DotFunc {
 }
 
 func gate(h, g, a, u []float32) {
-	kernel, lanes := gateAVX2, 8
+	lanes := 8
 	if useAVX512 {
-		kernel, lanes = gateAVX512, 16
+		lanes = 16
 	}
 	n := len(h) / lanes
-	if n > 0 && useAVX2 {
-		kernel(&h[0], &g[0], &a[0], &u[0], n)
-		n *= lanes
-		h, g, a, u = h[n:], g[n:], a[n:], u[n:]
+	if n == 0 || !useAVX2 {
+		gateGeneric(h, g, a, u)
+		return
 	}
-	gateGeneric(h, g, a, u)
+	if useAVX512 { // by their names: what a variable is called with would be taken to escape
+		gateAVX512(&h[0], &g[0], &a[0], &u[0], n)
+	} else {
+		gateAVX2(&h[0], &g[0], &a[0], &u[0], n)
+	}
+	n *= lanes
+	gateGeneric(h[n:], g[n:], a[n:], u[n:])
 }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {
