@@ -6,7 +6,7 @@
 
 // func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -21,20 +21,33 @@ TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -65,32 +78,56 @@ width8:
 	SUBQ    R9, R10
 
 keys1:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead2done
 
 ahead2:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, R11
+	JZ   ahead2touched
+
+ahead2one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead2same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead2row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead2done
+	DECQ       R11
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead2done
 
 ahead2row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead2same:
-	DECQ DX
-	JNZ  ahead2
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead2
 
 ahead2done:
 	LEAQ         (R8)(R9*1), DX
@@ -187,32 +224,56 @@ width4:
 	SUBQ    R9, R10
 
 keys4:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R11
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead5done
+	DECQ       R11
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead5same:
-	DECQ DX
-	JNZ  ahead5
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead5
 
 ahead5done:
 	LEAQ         (R8)(R9*1), DX
@@ -297,32 +358,56 @@ rest:
 	SUBQ    R9, R10
 
 keys7:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, R11
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead8same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead8done
+	DECQ       R11
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ SI, SI
+	JNZ   ahead8done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead8same:
-	DECQ DX
-	JNZ  ahead8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead8
 
 ahead8done:
 	LEAQ         (R8)(R9*1), DX
@@ -361,33 +446,57 @@ keys7done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead10done
 
 ahead10:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, CX
+	JZ   ahead10touched
+
+ahead10one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead10same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead10row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead10done
+	DECQ       CX
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead10done
 
 ahead10row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead10same:
-	DECQ AX
-	JNZ  ahead10
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead10
 
 ahead10done:
 	VZEROUPPER
@@ -413,7 +522,7 @@ GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
 // func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -428,20 +537,33 @@ TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -472,32 +594,56 @@ width4:
 	SUBQ    R10, R11
 
 keys11:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, R12
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead12done
+	DECQ       R12
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead12same:
-	DECQ DI
-	JNZ  ahead12
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead12
 
 ahead12done:
 	LEAQ         (R9)(R10*1), DI
@@ -603,32 +749,56 @@ rest:
 	SUBQ    R10, R11
 
 keys14:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead15done
 
 ahead15:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, R12
+	JZ   ahead15touched
+
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead15same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead15row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead15done
+	DECQ       R12
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead15done
 
 ahead15row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead15same:
-	DECQ DI
-	JNZ  ahead15
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead15
 
 ahead15done:
 	LEAQ         (R9)(R10*1), DI
@@ -676,33 +846,57 @@ keys14done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, CX
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead17same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead17done
+	DECQ       CX
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ SI, SI
+	JNZ   ahead17done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead17same:
-	DECQ AX
-	JNZ  ahead17
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead17
 
 ahead17done:
 	VZEROUPPER
@@ -710,7 +904,7 @@ ahead17done:
 
 // func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -725,20 +919,33 @@ TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -770,32 +977,56 @@ width2:
 	SUBQ    R11, R12
 
 keys18:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead19done
 
 ahead19:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead19fewer
+
+ahead19four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead19four
+
+ahead19fewer:
+	ADDQ $+4, R13
+	JZ   ahead19touched
+
+ahead19one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead19same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead19row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead19done
+	DECQ       R13
+	JNZ        ahead19one
+
+ahead19touched:
+	TESTQ SI, SI
+	JNZ   ahead19done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead19row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead19done
 
 ahead19row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead19same:
-	DECQ R8
-	JNZ  ahead19
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead19
 
 ahead19done:
 	LEAQ         (R10)(R11*1), R8
@@ -911,32 +1142,56 @@ rest:
 	SUBQ    R11, R12
 
 keys21:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead22done
 
 ahead22:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead22fewer
+
+ahead22four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead22four
+
+ahead22fewer:
+	ADDQ $+4, R13
+	JZ   ahead22touched
+
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead22same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead22row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead22done
+	DECQ       R13
+	JNZ        ahead22one
+
+ahead22touched:
+	TESTQ SI, SI
+	JNZ   ahead22done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead22done
 
 ahead22row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead22same:
-	DECQ R8
-	JNZ  ahead22
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead22
 
 ahead22done:
 	LEAQ         (R10)(R11*1), R8
@@ -1003,33 +1258,57 @@ keys21done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead24same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead24done
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ SI, SI
+	JNZ   ahead24done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead24same:
-	DECQ AX
-	JNZ  ahead24
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead24
 
 ahead24done:
 	VZEROUPPER
@@ -1037,7 +1316,7 @@ ahead24done:
 
 // func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1052,20 +1331,33 @@ TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -1096,32 +1388,56 @@ width8:
 	SUBQ    R9, R10
 
 keys25:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead26done
 
 ahead26:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead26fewer
+
+ahead26four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead26four
+
+ahead26fewer:
+	ADDQ $+4, R11
+	JZ   ahead26touched
+
+ahead26one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead26same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead26row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead26done
+	DECQ       R11
+	JNZ        ahead26one
+
+ahead26touched:
+	TESTQ SI, SI
+	JNZ   ahead26done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead26row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead26done
 
 ahead26row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead26same:
-	DECQ DX
-	JNZ  ahead26
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead26
 
 ahead26done:
 	LEAQ         (R8)(R9*1), DX
@@ -1218,32 +1534,56 @@ width4:
 	SUBQ    R9, R10
 
 keys28:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, R11
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead29same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead29done
+	DECQ       R11
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ SI, SI
+	JNZ   ahead29done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead29same:
-	DECQ DX
-	JNZ  ahead29
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead29
 
 ahead29done:
 	LEAQ         (R8)(R9*1), DX
@@ -1328,32 +1668,56 @@ rest:
 	SUBQ    R9, R10
 
 keys31:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead32done
 
 ahead32:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead32fewer
+
+ahead32four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead32four
+
+ahead32fewer:
+	ADDQ $+4, R11
+	JZ   ahead32touched
+
+ahead32one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead32same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead32row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead32done
+	DECQ       R11
+	JNZ        ahead32one
+
+ahead32touched:
+	TESTQ SI, SI
+	JNZ   ahead32done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead32done
 
 ahead32row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead32same:
-	DECQ DX
-	JNZ  ahead32
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead32
 
 ahead32done:
 	LEAQ         (R8)(R9*1), DX
@@ -1392,33 +1756,57 @@ keys31done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead34done
 
 ahead34:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead34fewer
+
+ahead34four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead34four
+
+ahead34fewer:
+	ADDQ $+4, CX
+	JZ   ahead34touched
+
+ahead34one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead34same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead34row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead34done
+	DECQ       CX
+	JNZ        ahead34one
+
+ahead34touched:
+	TESTQ SI, SI
+	JNZ   ahead34done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead34done
 
 ahead34row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead34same:
-	DECQ AX
-	JNZ  ahead34
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead34
 
 ahead34done:
 	VZEROUPPER
@@ -1426,7 +1814,7 @@ ahead34done:
 
 // func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1441,20 +1829,33 @@ TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -1485,32 +1886,56 @@ width4:
 	SUBQ    R10, R11
 
 keys35:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, R12
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead36same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead36done
+	DECQ       R12
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ SI, SI
+	JNZ   ahead36done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead36same:
-	DECQ DI
-	JNZ  ahead36
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead36
 
 ahead36done:
 	LEAQ         (R9)(R10*1), DI
@@ -1616,32 +2041,56 @@ rest:
 	SUBQ    R10, R11
 
 keys38:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead39done
 
 ahead39:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead39fewer
+
+ahead39four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead39four
+
+ahead39fewer:
+	ADDQ $+4, R12
+	JZ   ahead39touched
+
+ahead39one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead39same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead39row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead39done
+	DECQ       R12
+	JNZ        ahead39one
+
+ahead39touched:
+	TESTQ SI, SI
+	JNZ   ahead39done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead39row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead39done
 
 ahead39row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead39same:
-	DECQ DI
-	JNZ  ahead39
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead39
 
 ahead39done:
 	LEAQ         (R9)(R10*1), DI
@@ -1689,33 +2138,57 @@ keys38done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead41done
 
 ahead41:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead41fewer
+
+ahead41four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead41four
+
+ahead41fewer:
+	ADDQ $+4, CX
+	JZ   ahead41touched
+
+ahead41one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead41same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead41row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead41done
+	DECQ       CX
+	JNZ        ahead41one
+
+ahead41touched:
+	TESTQ SI, SI
+	JNZ   ahead41done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead41done
 
 ahead41row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead41same:
-	DECQ AX
-	JNZ  ahead41
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead41
 
 ahead41done:
 	VZEROUPPER
@@ -1723,7 +2196,7 @@ ahead41done:
 
 // func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1738,20 +2211,33 @@ TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -1783,32 +2269,56 @@ width2:
 	SUBQ    R11, R12
 
 keys42:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead43done
 
 ahead43:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead43fewer
+
+ahead43four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead43four
+
+ahead43fewer:
+	ADDQ $+4, R13
+	JZ   ahead43touched
+
+ahead43one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead43same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead43row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead43done
+	DECQ       R13
+	JNZ        ahead43one
+
+ahead43touched:
+	TESTQ SI, SI
+	JNZ   ahead43done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead43row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead43done
 
 ahead43row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead43same:
-	DECQ R8
-	JNZ  ahead43
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead43
 
 ahead43done:
 	LEAQ         (R10)(R11*1), R8
@@ -1924,32 +2434,56 @@ rest:
 	SUBQ    R11, R12
 
 keys45:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead46done
 
 ahead46:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead46fewer
+
+ahead46four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead46four
+
+ahead46fewer:
+	ADDQ $+4, R13
+	JZ   ahead46touched
+
+ahead46one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead46same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead46row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead46done
+	DECQ       R13
+	JNZ        ahead46one
+
+ahead46touched:
+	TESTQ SI, SI
+	JNZ   ahead46done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead46row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead46done
 
 ahead46row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead46same:
-	DECQ R8
-	JNZ  ahead46
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead46
 
 ahead46done:
 	LEAQ         (R10)(R11*1), R8
@@ -2016,33 +2550,57 @@ keys45done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead48fewer
+
+ahead48four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead48four
+
+ahead48fewer:
+	ADDQ $+4, CX
+	JZ   ahead48touched
+
+ahead48one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead48same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead48row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead48done
+	DECQ       CX
+	JNZ        ahead48one
+
+ahead48touched:
+	TESTQ SI, SI
+	JNZ   ahead48done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead48done
 
 ahead48row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead48same:
-	DECQ AX
-	JNZ  ahead48
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead48
 
 ahead48done:
 	VZEROUPPER
@@ -2050,7 +2608,7 @@ ahead48done:
 
 // func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2065,20 +2623,33 @@ TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -2109,32 +2680,56 @@ width8:
 	SUBQ    R9, R10
 
 keys49:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead50done
 
 ahead50:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead50fewer
+
+ahead50four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead50four
+
+ahead50fewer:
+	ADDQ $+4, R11
+	JZ   ahead50touched
+
+ahead50one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead50same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead50row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead50done
+	DECQ       R11
+	JNZ        ahead50one
+
+ahead50touched:
+	TESTQ SI, SI
+	JNZ   ahead50done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead50row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead50done
 
 ahead50row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead50same:
-	DECQ DX
-	JNZ  ahead50
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead50
 
 ahead50done:
 	LEAQ         (R8)(R9*1), DX
@@ -2239,32 +2834,56 @@ width4:
 	SUBQ    R9, R10
 
 keys52:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead53done
 
 ahead53:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead53fewer
+
+ahead53four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead53four
+
+ahead53fewer:
+	ADDQ $+4, R11
+	JZ   ahead53touched
+
+ahead53one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead53same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead53row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead53done
+	DECQ       R11
+	JNZ        ahead53one
+
+ahead53touched:
+	TESTQ SI, SI
+	JNZ   ahead53done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead53row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead53done
 
 ahead53row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead53same:
-	DECQ DX
-	JNZ  ahead53
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead53
 
 ahead53done:
 	LEAQ         (R8)(R9*1), DX
@@ -2353,32 +2972,56 @@ rest:
 	SUBQ    R9, R10
 
 keys55:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead56done
 
 ahead56:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead56fewer
+
+ahead56four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead56four
+
+ahead56fewer:
+	ADDQ $+4, R11
+	JZ   ahead56touched
+
+ahead56one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead56same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead56row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead56done
+	DECQ       R11
+	JNZ        ahead56one
+
+ahead56touched:
+	TESTQ SI, SI
+	JNZ   ahead56done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead56done
 
 ahead56row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead56same:
-	DECQ DX
-	JNZ  ahead56
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead56
 
 ahead56done:
 	LEAQ         (R8)(R9*1), DX
@@ -2418,33 +3061,57 @@ keys55done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead58done
 
 ahead58:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead58fewer
+
+ahead58four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead58four
+
+ahead58fewer:
+	ADDQ $+4, CX
+	JZ   ahead58touched
+
+ahead58one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead58same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead58row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead58done
+	DECQ       CX
+	JNZ        ahead58one
+
+ahead58touched:
+	TESTQ SI, SI
+	JNZ   ahead58done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead58row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead58done
 
 ahead58row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead58same:
-	DECQ AX
-	JNZ  ahead58
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead58
 
 ahead58done:
 	VZEROUPPER
@@ -2452,7 +3119,7 @@ ahead58done:
 
 // func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2467,20 +3134,33 @@ TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -2511,32 +3191,56 @@ width4:
 	SUBQ    R10, R11
 
 keys59:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead60done
 
 ahead60:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead60fewer
+
+ahead60four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead60four
+
+ahead60fewer:
+	ADDQ $+4, R12
+	JZ   ahead60touched
+
+ahead60one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead60same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead60row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead60done
+	DECQ       R12
+	JNZ        ahead60one
+
+ahead60touched:
+	TESTQ SI, SI
+	JNZ   ahead60done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead60row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead60done
 
 ahead60row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead60same:
-	DECQ DI
-	JNZ  ahead60
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead60
 
 ahead60done:
 	LEAQ         (R9)(R10*1), DI
@@ -2646,32 +3350,56 @@ rest:
 	SUBQ    R10, R11
 
 keys62:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead63done
 
 ahead63:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead63fewer
+
+ahead63four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead63four
+
+ahead63fewer:
+	ADDQ $+4, R12
+	JZ   ahead63touched
+
+ahead63one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead63same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead63row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead63done
+	DECQ       R12
+	JNZ        ahead63one
+
+ahead63touched:
+	TESTQ SI, SI
+	JNZ   ahead63done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead63row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead63done
 
 ahead63row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead63same:
-	DECQ DI
-	JNZ  ahead63
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead63
 
 ahead63done:
 	LEAQ         (R9)(R10*1), DI
@@ -2720,33 +3448,57 @@ keys62done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead65done
 
 ahead65:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead65fewer
+
+ahead65four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead65four
+
+ahead65fewer:
+	ADDQ $+4, CX
+	JZ   ahead65touched
+
+ahead65one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead65same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead65row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead65done
+	DECQ       CX
+	JNZ        ahead65one
+
+ahead65touched:
+	TESTQ SI, SI
+	JNZ   ahead65done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead65row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead65done
 
 ahead65row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead65same:
-	DECQ AX
-	JNZ  ahead65
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead65
 
 ahead65done:
 	VZEROUPPER
@@ -2754,7 +3506,7 @@ ahead65done:
 
 // func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2769,20 +3521,33 @@ TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -2814,32 +3579,56 @@ width2:
 	SUBQ    R11, R12
 
 keys66:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead67done
 
 ahead67:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead67fewer
+
+ahead67four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead67four
+
+ahead67fewer:
+	ADDQ $+4, R13
+	JZ   ahead67touched
+
+ahead67one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead67same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead67row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead67done
+	DECQ       R13
+	JNZ        ahead67one
+
+ahead67touched:
+	TESTQ SI, SI
+	JNZ   ahead67done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead67row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead67done
 
 ahead67row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead67same:
-	DECQ R8
-	JNZ  ahead67
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead67
 
 ahead67done:
 	LEAQ         (R10)(R11*1), R8
@@ -2957,32 +3746,56 @@ rest:
 	SUBQ    R11, R12
 
 keys69:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead70done
 
 ahead70:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead70fewer
+
+ahead70four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead70four
+
+ahead70fewer:
+	ADDQ $+4, R13
+	JZ   ahead70touched
+
+ahead70one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead70same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead70row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead70done
+	DECQ       R13
+	JNZ        ahead70one
+
+ahead70touched:
+	TESTQ SI, SI
+	JNZ   ahead70done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead70row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead70done
 
 ahead70row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead70same:
-	DECQ R8
-	JNZ  ahead70
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead70
 
 ahead70done:
 	LEAQ         (R10)(R11*1), R8
@@ -3050,33 +3863,57 @@ keys69done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead72done
 
 ahead72:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead72fewer
+
+ahead72four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead72four
+
+ahead72fewer:
+	ADDQ $+4, CX
+	JZ   ahead72touched
+
+ahead72one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead72same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead72row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead72done
+	DECQ       CX
+	JNZ        ahead72one
+
+ahead72touched:
+	TESTQ SI, SI
+	JNZ   ahead72done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead72row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead72done
 
 ahead72row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead72same:
-	DECQ AX
-	JNZ  ahead72
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead72
 
 ahead72done:
 	VZEROUPPER
@@ -3084,7 +3921,7 @@ ahead72done:
 
 // func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -3100,20 +3937,33 @@ TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -3144,32 +3994,56 @@ width8:
 	SUBQ    R9, R10
 
 keys73:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead74done
 
 ahead74:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead74fewer
+
+ahead74four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead74four
+
+ahead74fewer:
+	ADDQ $+4, R11
+	JZ   ahead74touched
+
+ahead74one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead74same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead74row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead74done
+	DECQ       R11
+	JNZ        ahead74one
+
+ahead74touched:
+	TESTQ SI, SI
+	JNZ   ahead74done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead74row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead74done
 
 ahead74row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead74same:
-	DECQ DX
-	JNZ  ahead74
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead74
 
 ahead74done:
 	LEAQ         (R8)(R9*1), DX
@@ -3301,32 +4175,56 @@ width4:
 	SUBQ    R9, R10
 
 keys76:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead77done
 
 ahead77:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead77fewer
+
+ahead77four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead77four
+
+ahead77fewer:
+	ADDQ $+4, R11
+	JZ   ahead77touched
+
+ahead77one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead77same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead77row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead77done
+	DECQ       R11
+	JNZ        ahead77one
+
+ahead77touched:
+	TESTQ SI, SI
+	JNZ   ahead77done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead77row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead77done
 
 ahead77row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead77same:
-	DECQ DX
-	JNZ  ahead77
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead77
 
 ahead77done:
 	LEAQ         (R8)(R9*1), DX
@@ -3430,32 +4328,56 @@ rest:
 	SUBQ    R9, R10
 
 keys79:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead80done
 
 ahead80:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead80fewer
+
+ahead80four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead80four
+
+ahead80fewer:
+	ADDQ $+4, R11
+	JZ   ahead80touched
+
+ahead80one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead80same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead80row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead80done
+	DECQ       R11
+	JNZ        ahead80one
+
+ahead80touched:
+	TESTQ SI, SI
+	JNZ   ahead80done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead80row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead80done
 
 ahead80row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead80same:
-	DECQ DX
-	JNZ  ahead80
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead80
 
 ahead80done:
 	LEAQ         (R8)(R9*1), DX
@@ -3501,33 +4423,57 @@ keys79done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead82done
 
 ahead82:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead82fewer
+
+ahead82four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead82four
+
+ahead82fewer:
+	ADDQ $+4, CX
+	JZ   ahead82touched
+
+ahead82one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead82same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead82row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead82done
+	DECQ       CX
+	JNZ        ahead82one
+
+ahead82touched:
+	TESTQ SI, SI
+	JNZ   ahead82done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead82row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead82done
 
 ahead82row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead82same:
-	DECQ AX
-	JNZ  ahead82
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead82
 
 ahead82done:
 	VZEROUPPER
@@ -3538,7 +4484,7 @@ GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -3554,20 +4500,33 @@ TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -3598,32 +4557,56 @@ width4:
 	SUBQ    R10, R11
 
 keys83:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead84done
 
 ahead84:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead84fewer
+
+ahead84four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead84four
+
+ahead84fewer:
+	ADDQ $+4, R12
+	JZ   ahead84touched
+
+ahead84one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead84same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead84row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead84done
+	DECQ       R12
+	JNZ        ahead84one
+
+ahead84touched:
+	TESTQ SI, SI
+	JNZ   ahead84done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead84row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead84done
 
 ahead84row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead84same:
-	DECQ DI
-	JNZ  ahead84
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead84
 
 ahead84done:
 	LEAQ         (R9)(R10*1), DI
@@ -3752,32 +4735,56 @@ rest:
 	SUBQ    R10, R11
 
 keys86:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead87done
 
 ahead87:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead87fewer
+
+ahead87four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead87four
+
+ahead87fewer:
+	ADDQ $+4, R12
+	JZ   ahead87touched
+
+ahead87one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead87same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead87row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead87done
+	DECQ       R12
+	JNZ        ahead87one
+
+ahead87touched:
+	TESTQ SI, SI
+	JNZ   ahead87done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead87row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead87done
 
 ahead87row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead87same:
-	DECQ DI
-	JNZ  ahead87
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead87
 
 ahead87done:
 	LEAQ         (R9)(R10*1), DI
@@ -3833,33 +4840,57 @@ keys86done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead89done
 
 ahead89:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead89fewer
+
+ahead89four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead89four
+
+ahead89fewer:
+	ADDQ $+4, CX
+	JZ   ahead89touched
+
+ahead89one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead89same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead89row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead89done
+	DECQ       CX
+	JNZ        ahead89one
+
+ahead89touched:
+	TESTQ SI, SI
+	JNZ   ahead89done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead89row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead89done
 
 ahead89row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead89same:
-	DECQ AX
-	JNZ  ahead89
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead89
 
 ahead89done:
 	VZEROUPPER
@@ -3867,7 +4898,7 @@ ahead89done:
 
 // func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -3883,20 +4914,33 @@ TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -3928,32 +4972,56 @@ width2:
 	SUBQ    R11, R12
 
 keys90:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead91done
 
 ahead91:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead91fewer
+
+ahead91four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead91four
+
+ahead91fewer:
+	ADDQ $+4, R13
+	JZ   ahead91touched
+
+ahead91one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead91same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead91row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead91done
+	DECQ       R13
+	JNZ        ahead91one
+
+ahead91touched:
+	TESTQ SI, SI
+	JNZ   ahead91done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead91row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead91done
 
 ahead91row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead91same:
-	DECQ R8
-	JNZ  ahead91
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead91
 
 ahead91done:
 	LEAQ         (R10)(R11*1), R8
@@ -4086,32 +5154,56 @@ rest:
 	SUBQ    R11, R12
 
 keys93:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead94done
 
 ahead94:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead94fewer
+
+ahead94four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead94four
+
+ahead94fewer:
+	ADDQ $+4, R13
+	JZ   ahead94touched
+
+ahead94one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead94same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead94row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead94done
+	DECQ       R13
+	JNZ        ahead94one
+
+ahead94touched:
+	TESTQ SI, SI
+	JNZ   ahead94done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead94row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead94done
 
 ahead94row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead94same:
-	DECQ R8
-	JNZ  ahead94
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead94
 
 ahead94done:
 	LEAQ         (R10)(R11*1), R8
@@ -4188,33 +5280,57 @@ keys93done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead96done
 
 ahead96:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead96fewer
+
+ahead96four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead96four
+
+ahead96fewer:
+	ADDQ $+4, CX
+	JZ   ahead96touched
+
+ahead96one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead96same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead96row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead96done
+	DECQ       CX
+	JNZ        ahead96one
+
+ahead96touched:
+	TESTQ SI, SI
+	JNZ   ahead96done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead96row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead96done
 
 ahead96row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead96same:
-	DECQ AX
-	JNZ  ahead96
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead96
 
 ahead96done:
 	VZEROUPPER
@@ -4222,7 +5338,7 @@ ahead96done:
 
 // func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4237,20 +5353,33 @@ TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -4281,32 +5410,56 @@ width8:
 	SUBQ    R9, R10
 
 keys97:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead98done
 
 ahead98:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead98fewer
+
+ahead98four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead98four
+
+ahead98fewer:
+	ADDQ $+4, R11
+	JZ   ahead98touched
+
+ahead98one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead98same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead98row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead98done
+	DECQ       R11
+	JNZ        ahead98one
+
+ahead98touched:
+	TESTQ SI, SI
+	JNZ   ahead98done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead98row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead98done
 
 ahead98row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead98same:
-	DECQ DX
-	JNZ  ahead98
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead98
 
 ahead98done:
 	LEAQ         (R8)(R9*1), DX
@@ -4419,32 +5572,56 @@ width4:
 	SUBQ    R9, R10
 
 keys100:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead101done
 
 ahead101:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead101fewer
+
+ahead101four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead101four
+
+ahead101fewer:
+	ADDQ $+4, R11
+	JZ   ahead101touched
+
+ahead101one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead101same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead101row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead101done
+	DECQ       R11
+	JNZ        ahead101one
+
+ahead101touched:
+	TESTQ SI, SI
+	JNZ   ahead101done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead101row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead101done
 
 ahead101row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead101same:
-	DECQ DX
-	JNZ  ahead101
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead101
 
 ahead101done:
 	LEAQ         (R8)(R9*1), DX
@@ -4537,32 +5714,56 @@ rest:
 	SUBQ    R9, R10
 
 keys103:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead104done
 
 ahead104:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead104fewer
+
+ahead104four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead104four
+
+ahead104fewer:
+	ADDQ $+4, R11
+	JZ   ahead104touched
+
+ahead104one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead104same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead104row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead104done
+	DECQ       R11
+	JNZ        ahead104one
+
+ahead104touched:
+	TESTQ SI, SI
+	JNZ   ahead104done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead104row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead104done
 
 ahead104row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead104same:
-	DECQ DX
-	JNZ  ahead104
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead104
 
 ahead104done:
 	LEAQ         (R8)(R9*1), DX
@@ -4603,33 +5804,57 @@ keys103done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead106done
 
 ahead106:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead106fewer
+
+ahead106four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead106four
+
+ahead106fewer:
+	ADDQ $+4, CX
+	JZ   ahead106touched
+
+ahead106one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead106same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead106row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead106done
+	DECQ       CX
+	JNZ        ahead106one
+
+ahead106touched:
+	TESTQ SI, SI
+	JNZ   ahead106done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead106row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead106done
 
 ahead106row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead106same:
-	DECQ AX
-	JNZ  ahead106
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead106
 
 ahead106done:
 	VZEROUPPER
@@ -4637,7 +5862,7 @@ ahead106done:
 
 // func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4652,20 +5877,33 @@ TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -4696,32 +5934,56 @@ width4:
 	SUBQ    R10, R11
 
 keys107:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead108done
 
 ahead108:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead108fewer
+
+ahead108four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead108four
+
+ahead108fewer:
+	ADDQ $+4, R12
+	JZ   ahead108touched
+
+ahead108one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead108same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead108row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead108done
+	DECQ       R12
+	JNZ        ahead108one
+
+ahead108touched:
+	TESTQ SI, SI
+	JNZ   ahead108done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead108row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead108done
 
 ahead108row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead108same:
-	DECQ DI
-	JNZ  ahead108
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead108
 
 ahead108done:
 	LEAQ         (R9)(R10*1), DI
@@ -4835,32 +6097,56 @@ rest:
 	SUBQ    R10, R11
 
 keys110:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead111done
 
 ahead111:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead111fewer
+
+ahead111four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead111four
+
+ahead111fewer:
+	ADDQ $+4, R12
+	JZ   ahead111touched
+
+ahead111one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead111same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead111row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead111done
+	DECQ       R12
+	JNZ        ahead111one
+
+ahead111touched:
+	TESTQ SI, SI
+	JNZ   ahead111done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead111row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead111done
 
 ahead111row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead111same:
-	DECQ DI
-	JNZ  ahead111
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead111
 
 ahead111done:
 	LEAQ         (R9)(R10*1), DI
@@ -4910,33 +6196,57 @@ keys110done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead113done
 
 ahead113:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead113fewer
+
+ahead113four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead113four
+
+ahead113fewer:
+	ADDQ $+4, CX
+	JZ   ahead113touched
+
+ahead113one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead113same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead113row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead113done
+	DECQ       CX
+	JNZ        ahead113one
+
+ahead113touched:
+	TESTQ SI, SI
+	JNZ   ahead113done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead113row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead113done
 
 ahead113row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead113same:
-	DECQ AX
-	JNZ  ahead113
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead113
 
 ahead113done:
 	VZEROUPPER
@@ -4944,7 +6254,7 @@ ahead113done:
 
 // func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4959,20 +6269,33 @@ TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -5004,32 +6327,56 @@ width2:
 	SUBQ    R11, R12
 
 keys114:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead115done
 
 ahead115:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead115fewer
+
+ahead115four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead115four
+
+ahead115fewer:
+	ADDQ $+4, R13
+	JZ   ahead115touched
+
+ahead115one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead115same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead115row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead115done
+	DECQ       R13
+	JNZ        ahead115one
+
+ahead115touched:
+	TESTQ SI, SI
+	JNZ   ahead115done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead115row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead115done
 
 ahead115row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead115same:
-	DECQ R8
-	JNZ  ahead115
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead115
 
 ahead115done:
 	LEAQ         (R10)(R11*1), R8
@@ -5149,32 +6496,56 @@ rest:
 	SUBQ    R11, R12
 
 keys117:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead118done
 
 ahead118:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead118fewer
+
+ahead118four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead118four
+
+ahead118fewer:
+	ADDQ $+4, R13
+	JZ   ahead118touched
+
+ahead118one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead118same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead118row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead118done
+	DECQ       R13
+	JNZ        ahead118one
+
+ahead118touched:
+	TESTQ SI, SI
+	JNZ   ahead118done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead118row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead118done
 
 ahead118row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead118same:
-	DECQ R8
-	JNZ  ahead118
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead118
 
 ahead118done:
 	LEAQ         (R10)(R11*1), R8
@@ -5243,33 +6614,57 @@ keys117done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead120done
 
 ahead120:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead120fewer
+
+ahead120four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead120four
+
+ahead120fewer:
+	ADDQ $+4, CX
+	JZ   ahead120touched
+
+ahead120one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead120same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead120row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead120done
+	DECQ       CX
+	JNZ        ahead120one
+
+ahead120touched:
+	TESTQ SI, SI
+	JNZ   ahead120done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead120row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead120done
 
 ahead120row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead120same:
-	DECQ AX
-	JNZ  ahead120
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead120
 
 ahead120done:
 	VZEROUPPER
@@ -5277,7 +6672,7 @@ ahead120done:
 
 // func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -5292,20 +6687,33 @@ TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -5336,32 +6744,56 @@ width8:
 	SUBQ    R9, R10
 
 keys121:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead122done
 
 ahead122:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead122fewer
+
+ahead122four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead122four
+
+ahead122fewer:
+	ADDQ $+4, R11
+	JZ   ahead122touched
+
+ahead122one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead122same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead122row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead122done
+	DECQ       R11
+	JNZ        ahead122one
+
+ahead122touched:
+	TESTQ SI, SI
+	JNZ   ahead122done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead122row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead122done
 
 ahead122row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead122same:
-	DECQ DX
-	JNZ  ahead122
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead122
 
 ahead122done:
 	LEAQ         (R8)(R9*1), DX
@@ -5466,32 +6898,56 @@ width4:
 	SUBQ    R9, R10
 
 keys124:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead125done
 
 ahead125:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead125fewer
+
+ahead125four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead125four
+
+ahead125fewer:
+	ADDQ $+4, R11
+	JZ   ahead125touched
+
+ahead125one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead125same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead125row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead125done
+	DECQ       R11
+	JNZ        ahead125one
+
+ahead125touched:
+	TESTQ SI, SI
+	JNZ   ahead125done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead125row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead125done
 
 ahead125row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead125same:
-	DECQ DX
-	JNZ  ahead125
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead125
 
 ahead125done:
 	LEAQ         (R8)(R9*1), DX
@@ -5580,32 +7036,56 @@ rest:
 	SUBQ    R9, R10
 
 keys127:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead128done
 
 ahead128:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead128fewer
+
+ahead128four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead128four
+
+ahead128fewer:
+	ADDQ $+4, R11
+	JZ   ahead128touched
+
+ahead128one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead128same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead128row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead128done
+	DECQ       R11
+	JNZ        ahead128one
+
+ahead128touched:
+	TESTQ SI, SI
+	JNZ   ahead128done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead128row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead128done
 
 ahead128row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead128same:
-	DECQ DX
-	JNZ  ahead128
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead128
 
 ahead128done:
 	LEAQ         (R8)(R9*1), DX
@@ -5645,33 +7125,57 @@ keys127done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead130done
 
 ahead130:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead130fewer
+
+ahead130four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead130four
+
+ahead130fewer:
+	ADDQ $+4, CX
+	JZ   ahead130touched
+
+ahead130one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead130same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead130row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead130done
+	DECQ       CX
+	JNZ        ahead130one
+
+ahead130touched:
+	TESTQ SI, SI
+	JNZ   ahead130done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead130row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead130done
 
 ahead130row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead130same:
-	DECQ AX
-	JNZ  ahead130
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead130
 
 ahead130done:
 	VZEROUPPER
@@ -5679,7 +7183,7 @@ ahead130done:
 
 // func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -5694,20 +7198,33 @@ TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -5738,32 +7255,56 @@ width4:
 	SUBQ    R10, R11
 
 keys131:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead132done
 
 ahead132:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead132fewer
+
+ahead132four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead132four
+
+ahead132fewer:
+	ADDQ $+4, R12
+	JZ   ahead132touched
+
+ahead132one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead132same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead132row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead132done
+	DECQ       R12
+	JNZ        ahead132one
+
+ahead132touched:
+	TESTQ SI, SI
+	JNZ   ahead132done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead132row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead132done
 
 ahead132row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead132same:
-	DECQ DI
-	JNZ  ahead132
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead132
 
 ahead132done:
 	LEAQ         (R9)(R10*1), DI
@@ -5873,32 +7414,56 @@ rest:
 	SUBQ    R10, R11
 
 keys134:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead135done
 
 ahead135:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead135fewer
+
+ahead135four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead135four
+
+ahead135fewer:
+	ADDQ $+4, R12
+	JZ   ahead135touched
+
+ahead135one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead135same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead135row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead135done
+	DECQ       R12
+	JNZ        ahead135one
+
+ahead135touched:
+	TESTQ SI, SI
+	JNZ   ahead135done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead135row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead135done
 
 ahead135row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead135same:
-	DECQ DI
-	JNZ  ahead135
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead135
 
 ahead135done:
 	LEAQ         (R9)(R10*1), DI
@@ -5947,33 +7512,57 @@ keys134done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead137done
 
 ahead137:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead137fewer
+
+ahead137four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead137four
+
+ahead137fewer:
+	ADDQ $+4, CX
+	JZ   ahead137touched
+
+ahead137one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead137same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead137row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead137done
+	DECQ       CX
+	JNZ        ahead137one
+
+ahead137touched:
+	TESTQ SI, SI
+	JNZ   ahead137done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead137row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead137done
 
 ahead137row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead137same:
-	DECQ AX
-	JNZ  ahead137
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead137
 
 ahead137done:
 	VZEROUPPER
@@ -5981,7 +7570,7 @@ ahead137done:
 
 // func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -5996,20 +7585,33 @@ TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -6041,32 +7643,56 @@ width2:
 	SUBQ    R11, R12
 
 keys138:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead139done
 
 ahead139:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead139fewer
+
+ahead139four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead139four
+
+ahead139fewer:
+	ADDQ $+4, R13
+	JZ   ahead139touched
+
+ahead139one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead139same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead139row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead139done
+	DECQ       R13
+	JNZ        ahead139one
+
+ahead139touched:
+	TESTQ SI, SI
+	JNZ   ahead139done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead139row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead139done
 
 ahead139row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead139same:
-	DECQ R8
-	JNZ  ahead139
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead139
 
 ahead139done:
 	LEAQ         (R10)(R11*1), R8
@@ -6184,32 +7810,56 @@ rest:
 	SUBQ    R11, R12
 
 keys141:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead142done
 
 ahead142:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead142fewer
+
+ahead142four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead142four
+
+ahead142fewer:
+	ADDQ $+4, R13
+	JZ   ahead142touched
+
+ahead142one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead142same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead142row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead142done
+	DECQ       R13
+	JNZ        ahead142one
+
+ahead142touched:
+	TESTQ SI, SI
+	JNZ   ahead142done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead142row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead142done
 
 ahead142row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead142same:
-	DECQ R8
-	JNZ  ahead142
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead142
 
 ahead142done:
 	LEAQ         (R10)(R11*1), R8
@@ -6277,33 +7927,57 @@ keys141done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead144done
 
 ahead144:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead144fewer
+
+ahead144four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead144four
+
+ahead144fewer:
+	ADDQ $+4, CX
+	JZ   ahead144touched
+
+ahead144one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead144same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead144row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead144done
+	DECQ       CX
+	JNZ        ahead144one
+
+ahead144touched:
+	TESTQ SI, SI
+	JNZ   ahead144done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead144row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead144done
 
 ahead144row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead144same:
-	DECQ AX
-	JNZ  ahead144
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead144
 
 ahead144done:
 	VZEROUPPER
@@ -6311,7 +7985,7 @@ ahead144done:
 
 // func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $40-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -6327,20 +8001,33 @@ TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -6371,32 +8058,56 @@ width8:
 	SUBQ    R9, R10
 
 keys145:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead146done
 
 ahead146:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead146fewer
+
+ahead146four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead146four
+
+ahead146fewer:
+	ADDQ $+4, R11
+	JZ   ahead146touched
+
+ahead146one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead146same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead146row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead146done
+	DECQ       R11
+	JNZ        ahead146one
+
+ahead146touched:
+	TESTQ SI, SI
+	JNZ   ahead146done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead146row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead146done
 
 ahead146row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead146same:
-	DECQ DX
-	JNZ  ahead146
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead146
 
 ahead146done:
 	LEAQ         (R8)(R9*1), DX
@@ -6517,32 +8228,56 @@ width4:
 	SUBQ    R9, R10
 
 keys148:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead149done
 
 ahead149:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead149fewer
+
+ahead149four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead149four
+
+ahead149fewer:
+	ADDQ $+4, R11
+	JZ   ahead149touched
+
+ahead149one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead149same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead149row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead149done
+	DECQ       R11
+	JNZ        ahead149one
+
+ahead149touched:
+	TESTQ SI, SI
+	JNZ   ahead149done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead149row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead149done
 
 ahead149row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead149same:
-	DECQ DX
-	JNZ  ahead149
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead149
 
 ahead149done:
 	LEAQ         (R8)(R9*1), DX
@@ -6636,32 +8371,56 @@ rest:
 	SUBQ    R9, R10
 
 keys151:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead152done
 
 ahead152:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead152fewer
+
+ahead152four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead152four
+
+ahead152fewer:
+	ADDQ $+4, R11
+	JZ   ahead152touched
+
+ahead152one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead152same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead152row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead152done
+	DECQ       R11
+	JNZ        ahead152one
+
+ahead152touched:
+	TESTQ SI, SI
+	JNZ   ahead152done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead152row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead152done
 
 ahead152row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead152same:
-	DECQ DX
-	JNZ  ahead152
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead152
 
 ahead152done:
 	LEAQ         (R8)(R9*1), DX
@@ -6703,33 +8462,57 @@ keys151done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead154done
 
 ahead154:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead154fewer
+
+ahead154four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead154four
+
+ahead154fewer:
+	ADDQ $+4, CX
+	JZ   ahead154touched
+
+ahead154one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead154same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead154row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead154done
+	DECQ       CX
+	JNZ        ahead154one
+
+ahead154touched:
+	TESTQ SI, SI
+	JNZ   ahead154done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead154row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead154done
 
 ahead154row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead154same:
-	DECQ AX
-	JNZ  ahead154
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead154
 
 ahead154done:
 	VZEROUPPER
@@ -6747,7 +8530,7 @@ GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
 // func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $40-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -6763,20 +8546,33 @@ TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -6807,32 +8603,56 @@ width4:
 	SUBQ    R10, R11
 
 keys155:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead156done
 
 ahead156:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead156fewer
+
+ahead156four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead156four
+
+ahead156fewer:
+	ADDQ $+4, R12
+	JZ   ahead156touched
+
+ahead156one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead156same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead156row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead156done
+	DECQ       R12
+	JNZ        ahead156one
+
+ahead156touched:
+	TESTQ SI, SI
+	JNZ   ahead156done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead156row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead156done
 
 ahead156row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead156same:
-	DECQ DI
-	JNZ  ahead156
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead156
 
 ahead156done:
 	LEAQ         (R9)(R10*1), DI
@@ -6947,32 +8767,56 @@ rest:
 	SUBQ    R10, R11
 
 keys158:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead159done
 
 ahead159:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead159fewer
+
+ahead159four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead159four
+
+ahead159fewer:
+	ADDQ $+4, R12
+	JZ   ahead159touched
+
+ahead159one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead159same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead159row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead159done
+	DECQ       R12
+	JNZ        ahead159one
+
+ahead159touched:
+	TESTQ SI, SI
+	JNZ   ahead159done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead159row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead159done
 
 ahead159row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead159same:
-	DECQ DI
-	JNZ  ahead159
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead159
 
 ahead159done:
 	LEAQ         (R9)(R10*1), DI
@@ -7023,33 +8867,57 @@ keys158done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead161done
 
 ahead161:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead161fewer
+
+ahead161four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead161four
+
+ahead161fewer:
+	ADDQ $+4, CX
+	JZ   ahead161touched
+
+ahead161one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead161same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead161row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead161done
+	DECQ       CX
+	JNZ        ahead161one
+
+ahead161touched:
+	TESTQ SI, SI
+	JNZ   ahead161done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead161row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead161done
 
 ahead161row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead161same:
-	DECQ AX
-	JNZ  ahead161
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead161
 
 ahead161done:
 	VZEROUPPER
@@ -7057,7 +8925,7 @@ ahead161done:
 
 // func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $40-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -7073,20 +8941,33 @@ TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -7118,32 +8999,56 @@ width2:
 	SUBQ    R11, R12
 
 keys162:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead163done
 
 ahead163:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead163fewer
+
+ahead163four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead163four
+
+ahead163fewer:
+	ADDQ $+4, R13
+	JZ   ahead163touched
+
+ahead163one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead163same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead163row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead163done
+	DECQ       R13
+	JNZ        ahead163one
+
+ahead163touched:
+	TESTQ SI, SI
+	JNZ   ahead163done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead163row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead163done
 
 ahead163row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead163same:
-	DECQ R8
-	JNZ  ahead163
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead163
 
 ahead163done:
 	LEAQ         (R10)(R11*1), R8
@@ -7262,32 +9167,56 @@ rest:
 	SUBQ    R11, R12
 
 keys165:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead166done
 
 ahead166:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead166fewer
+
+ahead166four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead166four
+
+ahead166fewer:
+	ADDQ $+4, R13
+	JZ   ahead166touched
+
+ahead166one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead166same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead166row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead166done
+	DECQ       R13
+	JNZ        ahead166one
+
+ahead166touched:
+	TESTQ SI, SI
+	JNZ   ahead166done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead166row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead166done
 
 ahead166row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead166same:
-	DECQ R8
-	JNZ  ahead166
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead166
 
 ahead166done:
 	LEAQ         (R10)(R11*1), R8
@@ -7357,33 +9286,57 @@ keys165done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead168done
 
 ahead168:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead168fewer
+
+ahead168four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead168four
+
+ahead168fewer:
+	ADDQ $+4, CX
+	JZ   ahead168touched
+
+ahead168one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead168same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead168row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead168done
+	DECQ       CX
+	JNZ        ahead168one
+
+ahead168touched:
+	TESTQ SI, SI
+	JNZ   ahead168done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead168row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead168done
 
 ahead168row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead168same:
-	DECQ AX
-	JNZ  ahead168
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead168
 
 ahead168done:
 	VZEROUPPER

@@ -6,7 +6,7 @@
 
 // func accumulateF32x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -21,20 +21,33 @@ TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -65,32 +78,56 @@ width8:
 	SUBQ    R9, R10
 
 keys1:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead2done
 
 ahead2:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, R11
+	JZ   ahead2touched
+
+ahead2one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead2same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead2row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead2done
+	DECQ       R11
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead2done
 
 ahead2row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead2same:
-	DECQ DX
-	JNZ  ahead2
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead2
 
 ahead2done:
 	LEAQ         (R8)(R9*1), DX
@@ -187,32 +224,56 @@ width4:
 	SUBQ    R9, R10
 
 keys4:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R11
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead5done
+	DECQ       R11
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead5same:
-	DECQ DX
-	JNZ  ahead5
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead5
 
 ahead5done:
 	LEAQ         (R8)(R9*1), DX
@@ -296,32 +357,56 @@ rest:
 	SUBQ    R9, R10
 
 keys7:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, R11
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead8same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead8done
+	DECQ       R11
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ SI, SI
+	JNZ   ahead8done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead8same:
-	DECQ DX
-	JNZ  ahead8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead8
 
 ahead8done:
 	LEAQ         (R8)(R9*1), DX
@@ -360,33 +445,57 @@ keys7done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead10done
 
 ahead10:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, CX
+	JZ   ahead10touched
+
+ahead10one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead10same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead10row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead10done
+	DECQ       CX
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead10done
 
 ahead10row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead10same:
-	DECQ AX
-	JNZ  ahead10
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead10
 
 ahead10done:
 	VZEROUPPER
@@ -394,7 +503,7 @@ ahead10done:
 
 // func accumulateF32x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -409,20 +518,33 @@ TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -461,32 +583,56 @@ width8:
 	SUBQ    R10, R11
 
 keys11:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, R12
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead12done
+	DECQ       R12
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead12same:
-	DECQ DI
-	JNZ  ahead12
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead12
 
 ahead12done:
 	LEAQ             (R9)(R10*1), DI
@@ -622,32 +768,56 @@ width4:
 	SUBQ    R10, R11
 
 keys14:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead15done
 
 ahead15:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, R12
+	JZ   ahead15touched
+
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead15same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead15row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead15done
+	DECQ       R12
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead15done
 
 ahead15row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead15same:
-	DECQ DI
-	JNZ  ahead15
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead15
 
 ahead15done:
 	LEAQ             (R9)(R10*1), DI
@@ -751,32 +921,56 @@ rest:
 	SUBQ    R10, R11
 
 keys17:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead18done
 
 ahead18:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, R12
+	JZ   ahead18touched
+
+ahead18one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead18same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead18row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead18done
+	DECQ       R12
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead18done
 
 ahead18row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead18same:
-	DECQ DI
-	JNZ  ahead18
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead18
 
 ahead18done:
 	LEAQ             (R9)(R10*1), DI
@@ -823,33 +1017,57 @@ keys17done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, CX
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead20same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead20done
+	DECQ       CX
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ SI, SI
+	JNZ   ahead20done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead20same:
-	DECQ AX
-	JNZ  ahead20
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead20
 
 ahead20done:
 	VZEROUPPER
@@ -857,7 +1075,7 @@ ahead20done:
 
 // func accumulateF32x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -872,20 +1090,33 @@ TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -933,32 +1164,56 @@ width8:
 	SUBQ    R11, R12
 
 keys21:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead22done
 
 ahead22:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead22fewer
+
+ahead22four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead22four
+
+ahead22fewer:
+	ADDQ $+4, R13
+	JZ   ahead22touched
+
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead22same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead22row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead22done
+	DECQ       R13
+	JNZ        ahead22one
+
+ahead22touched:
+	TESTQ SI, SI
+	JNZ   ahead22done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead22done
 
 ahead22row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead22same:
-	DECQ R8
-	JNZ  ahead22
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead22
 
 ahead22done:
 	LEAQ             (R10)(R11*1), R8
@@ -1136,32 +1391,56 @@ width4:
 	SUBQ    R11, R12
 
 keys24:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead25done
 
 ahead25:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R13
+	JZ   ahead25touched
+
+ahead25one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead25same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead25row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead25done
+	DECQ       R13
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ SI, SI
+	JNZ   ahead25done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead25done
 
 ahead25row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead25same:
-	DECQ R8
-	JNZ  ahead25
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead25
 
 ahead25done:
 	LEAQ             (R10)(R11*1), R8
@@ -1288,32 +1567,56 @@ rest:
 	SUBQ    R11, R12
 
 keys27:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead28done
 
 ahead28:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, R13
+	JZ   ahead28touched
+
+ahead28one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead28same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead28row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead28done
+	DECQ       R13
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ SI, SI
+	JNZ   ahead28done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead28done
 
 ahead28row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead28same:
-	DECQ R8
-	JNZ  ahead28
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead28
 
 ahead28done:
 	LEAQ             (R10)(R11*1), R8
@@ -1370,33 +1673,57 @@ keys27done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead30done
 
 ahead30:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead30fewer
+
+ahead30four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead30four
+
+ahead30fewer:
+	ADDQ $+4, CX
+	JZ   ahead30touched
+
+ahead30one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead30same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead30row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead30done
+	DECQ       CX
+	JNZ        ahead30one
+
+ahead30touched:
+	TESTQ SI, SI
+	JNZ   ahead30done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead30row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead30done
 
 ahead30row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead30same:
-	DECQ AX
-	JNZ  ahead30
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead30
 
 ahead30done:
 	VZEROUPPER
@@ -1404,7 +1731,7 @@ ahead30done:
 
 // func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1419,20 +1746,33 @@ TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -1472,32 +1812,56 @@ width4:
 	SUBQ    R11, R12
 
 keys31:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead32done
 
 ahead32:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead32fewer
+
+ahead32four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead32four
+
+ahead32fewer:
+	ADDQ $+4, R13
+	JZ   ahead32touched
+
+ahead32one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead32same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead32row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead32done
+	DECQ       R13
+	JNZ        ahead32one
+
+ahead32touched:
+	TESTQ SI, SI
+	JNZ   ahead32done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead32done
 
 ahead32row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead32same:
-	DECQ R8
-	JNZ  ahead32
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead32
 
 ahead32done:
 	LEAQ             (R10)(R11*1), R8
@@ -1644,32 +2008,56 @@ rest:
 	SUBQ    R11, R12
 
 keys34:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead35done
 
 ahead35:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead35fewer
+
+ahead35four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead35four
+
+ahead35fewer:
+	ADDQ $+4, R13
+	JZ   ahead35touched
+
+ahead35one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead35same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead35row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead35done
+	DECQ       R13
+	JNZ        ahead35one
+
+ahead35touched:
+	TESTQ SI, SI
+	JNZ   ahead35done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead35row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead35done
 
 ahead35row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead35same:
-	DECQ R8
-	JNZ  ahead35
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead35
 
 ahead35done:
 	LEAQ             (R10)(R11*1), R8
@@ -1734,33 +2122,57 @@ keys34done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead37done
 
 ahead37:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead37fewer
+
+ahead37four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead37four
+
+ahead37fewer:
+	ADDQ $+4, CX
+	JZ   ahead37touched
+
+ahead37one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead37same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead37row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead37done
+	DECQ       CX
+	JNZ        ahead37one
+
+ahead37touched:
+	TESTQ SI, SI
+	JNZ   ahead37done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead37row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead37done
 
 ahead37row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead37same:
-	DECQ AX
-	JNZ  ahead37
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead37
 
 ahead37done:
 	VZEROUPPER
@@ -1768,7 +2180,7 @@ ahead37done:
 
 // func accumulateF32x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1783,20 +2195,33 @@ TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -1841,32 +2266,56 @@ width4:
 	SUBQ    R11, R12
 
 keys38:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead39done
 
 ahead39:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead39fewer
+
+ahead39four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead39four
+
+ahead39fewer:
+	ADDQ $+4, R13
+	JZ   ahead39touched
+
+ahead39one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead39same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead39row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead39done
+	DECQ       R13
+	JNZ        ahead39one
+
+ahead39touched:
+	TESTQ SI, SI
+	JNZ   ahead39done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead39row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead39done
 
 ahead39row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead39same:
-	DECQ R8
-	JNZ  ahead39
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead39
 
 ahead39done:
 	LEAQ             (R10)(R11*1), R8
@@ -2035,32 +2484,56 @@ rest:
 	SUBQ    R11, R12
 
 keys41:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead42done
 
 ahead42:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead42fewer
+
+ahead42four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead42four
+
+ahead42fewer:
+	ADDQ $+4, R13
+	JZ   ahead42touched
+
+ahead42one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead42same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead42row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead42done
+	DECQ       R13
+	JNZ        ahead42one
+
+ahead42touched:
+	TESTQ SI, SI
+	JNZ   ahead42done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead42done
 
 ahead42row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead42same:
-	DECQ R8
-	JNZ  ahead42
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead42
 
 ahead42done:
 	LEAQ             (R10)(R11*1), R8
@@ -2134,33 +2607,57 @@ keys41done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead44fewer
+
+ahead44four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead44four
+
+ahead44fewer:
+	ADDQ $+4, CX
+	JZ   ahead44touched
+
+ahead44one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead44same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead44row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead44done
+	DECQ       CX
+	JNZ        ahead44one
+
+ahead44touched:
+	TESTQ SI, SI
+	JNZ   ahead44done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead44row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead44done
 
 ahead44row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead44same:
-	DECQ AX
-	JNZ  ahead44
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead44
 
 ahead44done:
 	VZEROUPPER
@@ -2168,7 +2665,7 @@ ahead44done:
 
 // func accumulateF32x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2183,20 +2680,33 @@ TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -2245,32 +2755,56 @@ width4:
 	SUBQ    R11, R12
 
 keys45:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead46done
 
 ahead46:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead46fewer
+
+ahead46four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead46four
+
+ahead46fewer:
+	ADDQ $+4, R13
+	JZ   ahead46touched
+
+ahead46one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead46same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead46row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead46done
+	DECQ       R13
+	JNZ        ahead46one
+
+ahead46touched:
+	TESTQ SI, SI
+	JNZ   ahead46done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead46row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead46done
 
 ahead46row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead46same:
-	DECQ R8
-	JNZ  ahead46
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead46
 
 ahead46done:
 	LEAQ             (R10)(R11*1), R8
@@ -2455,32 +2989,56 @@ width2:
 	SUBQ    R11, R12
 
 keys48:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead49done
 
 ahead49:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead49fewer
+
+ahead49four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead49four
+
+ahead49fewer:
+	ADDQ $+4, R13
+	JZ   ahead49touched
+
+ahead49one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead49same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead49row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead49done
+	DECQ       R13
+	JNZ        ahead49one
+
+ahead49touched:
+	TESTQ SI, SI
+	JNZ   ahead49done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead49row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead49done
 
 ahead49row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead49same:
-	DECQ R8
-	JNZ  ahead49
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead49
 
 ahead49done:
 	LEAQ             (R10)(R11*1), R8
@@ -2619,32 +3177,56 @@ rest:
 	SUBQ    R11, R12
 
 keys51:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead52done
 
 ahead52:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead52fewer
+
+ahead52four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead52four
+
+ahead52fewer:
+	ADDQ $+4, R13
+	JZ   ahead52touched
+
+ahead52one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead52same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead52row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead52done
+	DECQ       R13
+	JNZ        ahead52one
+
+ahead52touched:
+	TESTQ SI, SI
+	JNZ   ahead52done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead52row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead52done
 
 ahead52row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead52same:
-	DECQ R8
-	JNZ  ahead52
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead52
 
 ahead52done:
 	LEAQ             (R10)(R11*1), R8
@@ -2726,33 +3308,57 @@ keys51done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead54done
 
 ahead54:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead54fewer
+
+ahead54four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead54four
+
+ahead54fewer:
+	ADDQ $+4, CX
+	JZ   ahead54touched
+
+ahead54one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead54same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead54row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead54done
+	DECQ       CX
+	JNZ        ahead54one
+
+ahead54touched:
+	TESTQ SI, SI
+	JNZ   ahead54done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead54row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead54done
 
 ahead54row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead54same:
-	DECQ AX
-	JNZ  ahead54
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead54
 
 ahead54done:
 	VZEROUPPER
@@ -2760,7 +3366,7 @@ ahead54done:
 
 // func accumulateF32x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2775,20 +3381,33 @@ TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -2827,32 +3446,56 @@ width2:
 	SUBQ    R12, R13
 
 keys55:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead56done
 
 ahead56:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead56fewer
+
+ahead56four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead56four
+
+ahead56fewer:
+	ADDQ $+4, R14
+	JZ   ahead56touched
+
+ahead56one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead56same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead56row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead56done
+	DECQ       R14
+	JNZ        ahead56one
+
+ahead56touched:
+	TESTQ SI, SI
+	JNZ   ahead56done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead56done
 
 ahead56row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead56same:
-	DECQ R9
-	JNZ  ahead56
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead56
 
 ahead56done:
 	LEAQ             (R11)(R12*1), R9
@@ -3004,32 +3647,56 @@ rest:
 	SUBQ    R12, R13
 
 keys58:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead59done
 
 ahead59:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead59fewer
+
+ahead59four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead59four
+
+ahead59fewer:
+	ADDQ $+4, R14
+	JZ   ahead59touched
+
+ahead59one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead59same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead59row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead59done
+	DECQ       R14
+	JNZ        ahead59one
+
+ahead59touched:
+	TESTQ SI, SI
+	JNZ   ahead59done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead59row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead59done
 
 ahead59row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead59same:
-	DECQ R9
-	JNZ  ahead59
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead59
 
 ahead59done:
 	LEAQ             (R11)(R12*1), R9
@@ -3120,33 +3787,57 @@ keys58done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead61done
 
 ahead61:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead61fewer
+
+ahead61four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead61four
+
+ahead61fewer:
+	ADDQ $+4, CX
+	JZ   ahead61touched
+
+ahead61one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead61same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead61row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead61done
+	DECQ       CX
+	JNZ        ahead61one
+
+ahead61touched:
+	TESTQ SI, SI
+	JNZ   ahead61done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead61row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead61done
 
 ahead61row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead61same:
-	DECQ AX
-	JNZ  ahead61
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead61
 
 ahead61done:
 	VZEROUPPER
@@ -3154,7 +3845,7 @@ ahead61done:
 
 // func accumulateF32x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3169,20 +3860,33 @@ TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -3223,32 +3927,56 @@ width2:
 	SUBQ    R12, R13
 
 keys62:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead63done
 
 ahead63:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead63fewer
+
+ahead63four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead63four
+
+ahead63fewer:
+	ADDQ $+4, R14
+	JZ   ahead63touched
+
+ahead63one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead63same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead63row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead63done
+	DECQ       R14
+	JNZ        ahead63one
+
+ahead63touched:
+	TESTQ SI, SI
+	JNZ   ahead63done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead63row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead63done
 
 ahead63row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead63same:
-	DECQ R9
-	JNZ  ahead63
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead63
 
 ahead63done:
 	LEAQ             (R11)(R12*1), R9
@@ -3412,32 +4140,56 @@ rest:
 	SUBQ    R12, R13
 
 keys65:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead66done
 
 ahead66:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead66fewer
+
+ahead66four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead66four
+
+ahead66fewer:
+	ADDQ $+4, R14
+	JZ   ahead66touched
+
+ahead66one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead66same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead66row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead66done
+	DECQ       R14
+	JNZ        ahead66one
+
+ahead66touched:
+	TESTQ SI, SI
+	JNZ   ahead66done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead66row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead66done
 
 ahead66row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead66same:
-	DECQ R9
-	JNZ  ahead66
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead66
 
 ahead66done:
 	LEAQ             (R11)(R12*1), R9
@@ -3536,33 +4288,57 @@ keys65done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead68done
 
 ahead68:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead68fewer
+
+ahead68four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead68four
+
+ahead68fewer:
+	ADDQ $+4, CX
+	JZ   ahead68touched
+
+ahead68one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead68same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead68row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead68done
+	DECQ       CX
+	JNZ        ahead68one
+
+ahead68touched:
+	TESTQ SI, SI
+	JNZ   ahead68done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead68done
 
 ahead68row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead68same:
-	DECQ AX
-	JNZ  ahead68
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead68
 
 ahead68done:
 	VZEROUPPER
@@ -3570,7 +4346,7 @@ ahead68done:
 
 // func accumulateF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3585,20 +4361,33 @@ TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -3629,32 +4418,56 @@ width8:
 	SUBQ    R9, R10
 
 keys69:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead70done
 
 ahead70:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead70fewer
+
+ahead70four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead70four
+
+ahead70fewer:
+	ADDQ $+4, R11
+	JZ   ahead70touched
+
+ahead70one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead70same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead70row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead70done
+	DECQ       R11
+	JNZ        ahead70one
+
+ahead70touched:
+	TESTQ SI, SI
+	JNZ   ahead70done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead70row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead70done
 
 ahead70row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead70same:
-	DECQ DX
-	JNZ  ahead70
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead70
 
 ahead70done:
 	LEAQ         (R8)(R9*1), DX
@@ -3751,32 +4564,56 @@ width4:
 	SUBQ    R9, R10
 
 keys72:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead73done
 
 ahead73:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead73fewer
+
+ahead73four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead73four
+
+ahead73fewer:
+	ADDQ $+4, R11
+	JZ   ahead73touched
+
+ahead73one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead73same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead73row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead73done
+	DECQ       R11
+	JNZ        ahead73one
+
+ahead73touched:
+	TESTQ SI, SI
+	JNZ   ahead73done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead73row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead73done
 
 ahead73row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead73same:
-	DECQ DX
-	JNZ  ahead73
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead73
 
 ahead73done:
 	LEAQ         (R8)(R9*1), DX
@@ -3860,32 +4697,56 @@ rest:
 	SUBQ    R9, R10
 
 keys75:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead76done
 
 ahead76:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead76fewer
+
+ahead76four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead76four
+
+ahead76fewer:
+	ADDQ $+4, R11
+	JZ   ahead76touched
+
+ahead76one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead76same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead76row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead76done
+	DECQ       R11
+	JNZ        ahead76one
+
+ahead76touched:
+	TESTQ SI, SI
+	JNZ   ahead76done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead76row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead76done
 
 ahead76row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead76same:
-	DECQ DX
-	JNZ  ahead76
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead76
 
 ahead76done:
 	LEAQ         (R8)(R9*1), DX
@@ -3924,33 +4785,57 @@ keys75done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead78done
 
 ahead78:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead78fewer
+
+ahead78four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead78four
+
+ahead78fewer:
+	ADDQ $+4, CX
+	JZ   ahead78touched
+
+ahead78one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead78same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead78row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead78done
+	DECQ       CX
+	JNZ        ahead78one
+
+ahead78touched:
+	TESTQ SI, SI
+	JNZ   ahead78done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead78row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead78done
 
 ahead78row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead78same:
-	DECQ AX
-	JNZ  ahead78
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead78
 
 ahead78done:
 	VZEROUPPER
@@ -3958,7 +4843,7 @@ ahead78done:
 
 // func accumulateF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3973,20 +4858,33 @@ TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -4025,32 +4923,56 @@ width8:
 	SUBQ    R10, R11
 
 keys79:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead80done
 
 ahead80:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead80fewer
+
+ahead80four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead80four
+
+ahead80fewer:
+	ADDQ $+4, R12
+	JZ   ahead80touched
+
+ahead80one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead80same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead80row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead80done
+	DECQ       R12
+	JNZ        ahead80one
+
+ahead80touched:
+	TESTQ SI, SI
+	JNZ   ahead80done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead80row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead80done
 
 ahead80row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead80same:
-	DECQ DI
-	JNZ  ahead80
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead80
 
 ahead80done:
 	LEAQ             (R9)(R10*1), DI
@@ -4186,32 +5108,56 @@ width4:
 	SUBQ    R10, R11
 
 keys82:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead83done
 
 ahead83:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead83fewer
+
+ahead83four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead83four
+
+ahead83fewer:
+	ADDQ $+4, R12
+	JZ   ahead83touched
+
+ahead83one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead83same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead83row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead83done
+	DECQ       R12
+	JNZ        ahead83one
+
+ahead83touched:
+	TESTQ SI, SI
+	JNZ   ahead83done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead83row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead83done
 
 ahead83row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead83same:
-	DECQ DI
-	JNZ  ahead83
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead83
 
 ahead83done:
 	LEAQ             (R9)(R10*1), DI
@@ -4315,32 +5261,56 @@ rest:
 	SUBQ    R10, R11
 
 keys85:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead86done
 
 ahead86:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead86fewer
+
+ahead86four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead86four
+
+ahead86fewer:
+	ADDQ $+4, R12
+	JZ   ahead86touched
+
+ahead86one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead86same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead86row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead86done
+	DECQ       R12
+	JNZ        ahead86one
+
+ahead86touched:
+	TESTQ SI, SI
+	JNZ   ahead86done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead86row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead86done
 
 ahead86row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead86same:
-	DECQ DI
-	JNZ  ahead86
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead86
 
 ahead86done:
 	LEAQ             (R9)(R10*1), DI
@@ -4387,33 +5357,57 @@ keys85done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead88done
 
 ahead88:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead88fewer
+
+ahead88four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead88four
+
+ahead88fewer:
+	ADDQ $+4, CX
+	JZ   ahead88touched
+
+ahead88one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead88same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead88row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead88done
+	DECQ       CX
+	JNZ        ahead88one
+
+ahead88touched:
+	TESTQ SI, SI
+	JNZ   ahead88done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead88row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead88done
 
 ahead88row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead88same:
-	DECQ AX
-	JNZ  ahead88
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead88
 
 ahead88done:
 	VZEROUPPER
@@ -4421,7 +5415,7 @@ ahead88done:
 
 // func accumulateF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4436,20 +5430,33 @@ TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -4497,32 +5504,56 @@ width8:
 	SUBQ    R11, R12
 
 keys89:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead90done
 
 ahead90:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead90fewer
+
+ahead90four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead90four
+
+ahead90fewer:
+	ADDQ $+4, R13
+	JZ   ahead90touched
+
+ahead90one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead90same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead90row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead90done
+	DECQ       R13
+	JNZ        ahead90one
+
+ahead90touched:
+	TESTQ SI, SI
+	JNZ   ahead90done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead90row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead90done
 
 ahead90row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead90same:
-	DECQ R8
-	JNZ  ahead90
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead90
 
 ahead90done:
 	LEAQ             (R10)(R11*1), R8
@@ -4700,32 +5731,56 @@ width4:
 	SUBQ    R11, R12
 
 keys92:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead93done
 
 ahead93:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead93fewer
+
+ahead93four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead93four
+
+ahead93fewer:
+	ADDQ $+4, R13
+	JZ   ahead93touched
+
+ahead93one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead93same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead93row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead93done
+	DECQ       R13
+	JNZ        ahead93one
+
+ahead93touched:
+	TESTQ SI, SI
+	JNZ   ahead93done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead93row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead93done
 
 ahead93row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead93same:
-	DECQ R8
-	JNZ  ahead93
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead93
 
 ahead93done:
 	LEAQ             (R10)(R11*1), R8
@@ -4852,32 +5907,56 @@ rest:
 	SUBQ    R11, R12
 
 keys95:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead96done
 
 ahead96:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead96fewer
+
+ahead96four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead96four
+
+ahead96fewer:
+	ADDQ $+4, R13
+	JZ   ahead96touched
+
+ahead96one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead96same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead96row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead96done
+	DECQ       R13
+	JNZ        ahead96one
+
+ahead96touched:
+	TESTQ SI, SI
+	JNZ   ahead96done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead96row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead96done
 
 ahead96row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead96same:
-	DECQ R8
-	JNZ  ahead96
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead96
 
 ahead96done:
 	LEAQ             (R10)(R11*1), R8
@@ -4934,33 +6013,57 @@ keys95done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead98done
 
 ahead98:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead98fewer
+
+ahead98four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead98four
+
+ahead98fewer:
+	ADDQ $+4, CX
+	JZ   ahead98touched
+
+ahead98one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead98same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead98row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead98done
+	DECQ       CX
+	JNZ        ahead98one
+
+ahead98touched:
+	TESTQ SI, SI
+	JNZ   ahead98done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead98row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead98done
 
 ahead98row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead98same:
-	DECQ AX
-	JNZ  ahead98
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead98
 
 ahead98done:
 	VZEROUPPER
@@ -4968,7 +6071,7 @@ ahead98done:
 
 // func accumulateF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4983,20 +6086,33 @@ TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -5036,32 +6152,56 @@ width4:
 	SUBQ    R11, R12
 
 keys99:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead100done
 
 ahead100:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead100fewer
+
+ahead100four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead100four
+
+ahead100fewer:
+	ADDQ $+4, R13
+	JZ   ahead100touched
+
+ahead100one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead100same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead100row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead100done
+	DECQ       R13
+	JNZ        ahead100one
+
+ahead100touched:
+	TESTQ SI, SI
+	JNZ   ahead100done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead100row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead100done
 
 ahead100row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead100same:
-	DECQ R8
-	JNZ  ahead100
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead100
 
 ahead100done:
 	LEAQ             (R10)(R11*1), R8
@@ -5208,32 +6348,56 @@ rest:
 	SUBQ    R11, R12
 
 keys102:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead103done
 
 ahead103:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead103fewer
+
+ahead103four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead103four
+
+ahead103fewer:
+	ADDQ $+4, R13
+	JZ   ahead103touched
+
+ahead103one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead103same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead103row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead103done
+	DECQ       R13
+	JNZ        ahead103one
+
+ahead103touched:
+	TESTQ SI, SI
+	JNZ   ahead103done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead103row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead103done
 
 ahead103row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead103same:
-	DECQ R8
-	JNZ  ahead103
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead103
 
 ahead103done:
 	LEAQ             (R10)(R11*1), R8
@@ -5298,33 +6462,57 @@ keys102done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead105done
 
 ahead105:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead105fewer
+
+ahead105four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead105four
+
+ahead105fewer:
+	ADDQ $+4, CX
+	JZ   ahead105touched
+
+ahead105one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead105same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead105row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead105done
+	DECQ       CX
+	JNZ        ahead105one
+
+ahead105touched:
+	TESTQ SI, SI
+	JNZ   ahead105done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead105row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead105done
 
 ahead105row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead105same:
-	DECQ AX
-	JNZ  ahead105
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead105
 
 ahead105done:
 	VZEROUPPER
@@ -5332,7 +6520,7 @@ ahead105done:
 
 // func accumulateF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5347,20 +6535,33 @@ TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -5405,32 +6606,56 @@ width4:
 	SUBQ    R11, R12
 
 keys106:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead107done
 
 ahead107:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead107fewer
+
+ahead107four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead107four
+
+ahead107fewer:
+	ADDQ $+4, R13
+	JZ   ahead107touched
+
+ahead107one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead107same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead107row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead107done
+	DECQ       R13
+	JNZ        ahead107one
+
+ahead107touched:
+	TESTQ SI, SI
+	JNZ   ahead107done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead107row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead107done
 
 ahead107row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead107same:
-	DECQ R8
-	JNZ  ahead107
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead107
 
 ahead107done:
 	LEAQ             (R10)(R11*1), R8
@@ -5599,32 +6824,56 @@ rest:
 	SUBQ    R11, R12
 
 keys109:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead110done
 
 ahead110:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead110fewer
+
+ahead110four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead110four
+
+ahead110fewer:
+	ADDQ $+4, R13
+	JZ   ahead110touched
+
+ahead110one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead110same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead110row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead110done
+	DECQ       R13
+	JNZ        ahead110one
+
+ahead110touched:
+	TESTQ SI, SI
+	JNZ   ahead110done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead110row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead110done
 
 ahead110row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead110same:
-	DECQ R8
-	JNZ  ahead110
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead110
 
 ahead110done:
 	LEAQ             (R10)(R11*1), R8
@@ -5698,33 +6947,57 @@ keys109done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead112done
 
 ahead112:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead112fewer
+
+ahead112four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead112four
+
+ahead112fewer:
+	ADDQ $+4, CX
+	JZ   ahead112touched
+
+ahead112one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead112same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead112row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead112done
+	DECQ       CX
+	JNZ        ahead112one
+
+ahead112touched:
+	TESTQ SI, SI
+	JNZ   ahead112done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead112row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead112done
 
 ahead112row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead112same:
-	DECQ AX
-	JNZ  ahead112
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead112
 
 ahead112done:
 	VZEROUPPER
@@ -5732,7 +7005,7 @@ ahead112done:
 
 // func accumulateF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5747,20 +7020,33 @@ TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -5809,32 +7095,56 @@ width4:
 	SUBQ    R11, R12
 
 keys113:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead114done
 
 ahead114:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead114fewer
+
+ahead114four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead114four
+
+ahead114fewer:
+	ADDQ $+4, R13
+	JZ   ahead114touched
+
+ahead114one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead114same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead114row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead114done
+	DECQ       R13
+	JNZ        ahead114one
+
+ahead114touched:
+	TESTQ SI, SI
+	JNZ   ahead114done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead114row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead114done
 
 ahead114row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead114same:
-	DECQ R8
-	JNZ  ahead114
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead114
 
 ahead114done:
 	LEAQ             (R10)(R11*1), R8
@@ -6019,32 +7329,56 @@ width2:
 	SUBQ    R11, R12
 
 keys116:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead117done
 
 ahead117:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead117fewer
+
+ahead117four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead117four
+
+ahead117fewer:
+	ADDQ $+4, R13
+	JZ   ahead117touched
+
+ahead117one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead117same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead117row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead117done
+	DECQ       R13
+	JNZ        ahead117one
+
+ahead117touched:
+	TESTQ SI, SI
+	JNZ   ahead117done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead117row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead117done
 
 ahead117row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead117same:
-	DECQ R8
-	JNZ  ahead117
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead117
 
 ahead117done:
 	LEAQ             (R10)(R11*1), R8
@@ -6183,32 +7517,56 @@ rest:
 	SUBQ    R11, R12
 
 keys119:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead120done
 
 ahead120:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead120fewer
+
+ahead120four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead120four
+
+ahead120fewer:
+	ADDQ $+4, R13
+	JZ   ahead120touched
+
+ahead120one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead120same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead120row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead120done
+	DECQ       R13
+	JNZ        ahead120one
+
+ahead120touched:
+	TESTQ SI, SI
+	JNZ   ahead120done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead120row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead120done
 
 ahead120row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead120same:
-	DECQ R8
-	JNZ  ahead120
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead120
 
 ahead120done:
 	LEAQ             (R10)(R11*1), R8
@@ -6290,33 +7648,57 @@ keys119done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead122done
 
 ahead122:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead122fewer
+
+ahead122four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead122four
+
+ahead122fewer:
+	ADDQ $+4, CX
+	JZ   ahead122touched
+
+ahead122one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead122same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead122row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead122done
+	DECQ       CX
+	JNZ        ahead122one
+
+ahead122touched:
+	TESTQ SI, SI
+	JNZ   ahead122done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead122row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead122done
 
 ahead122row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead122same:
-	DECQ AX
-	JNZ  ahead122
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead122
 
 ahead122done:
 	VZEROUPPER
@@ -6324,7 +7706,7 @@ ahead122done:
 
 // func accumulateF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6339,20 +7721,33 @@ TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -6391,32 +7786,56 @@ width2:
 	SUBQ    R12, R13
 
 keys123:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead124done
 
 ahead124:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead124fewer
+
+ahead124four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead124four
+
+ahead124fewer:
+	ADDQ $+4, R14
+	JZ   ahead124touched
+
+ahead124one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead124same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead124row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead124done
+	DECQ       R14
+	JNZ        ahead124one
+
+ahead124touched:
+	TESTQ SI, SI
+	JNZ   ahead124done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead124row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead124done
 
 ahead124row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead124same:
-	DECQ R9
-	JNZ  ahead124
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead124
 
 ahead124done:
 	LEAQ             (R11)(R12*1), R9
@@ -6568,32 +7987,56 @@ rest:
 	SUBQ    R12, R13
 
 keys126:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead127done
 
 ahead127:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead127fewer
+
+ahead127four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead127four
+
+ahead127fewer:
+	ADDQ $+4, R14
+	JZ   ahead127touched
+
+ahead127one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead127same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead127row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead127done
+	DECQ       R14
+	JNZ        ahead127one
+
+ahead127touched:
+	TESTQ SI, SI
+	JNZ   ahead127done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead127row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead127done
 
 ahead127row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead127same:
-	DECQ R9
-	JNZ  ahead127
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead127
 
 ahead127done:
 	LEAQ             (R11)(R12*1), R9
@@ -6684,33 +8127,57 @@ keys126done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead129done
 
 ahead129:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead129fewer
+
+ahead129four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead129four
+
+ahead129fewer:
+	ADDQ $+4, CX
+	JZ   ahead129touched
+
+ahead129one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead129same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead129row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead129done
+	DECQ       CX
+	JNZ        ahead129one
+
+ahead129touched:
+	TESTQ SI, SI
+	JNZ   ahead129done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead129row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead129done
 
 ahead129row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead129same:
-	DECQ AX
-	JNZ  ahead129
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead129
 
 ahead129done:
 	VZEROUPPER
@@ -6718,7 +8185,7 @@ ahead129done:
 
 // func accumulateF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6733,20 +8200,33 @@ TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -6787,32 +8267,56 @@ width2:
 	SUBQ    R12, R13
 
 keys130:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead131done
 
 ahead131:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead131fewer
+
+ahead131four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead131four
+
+ahead131fewer:
+	ADDQ $+4, R14
+	JZ   ahead131touched
+
+ahead131one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead131same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead131row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead131done
+	DECQ       R14
+	JNZ        ahead131one
+
+ahead131touched:
+	TESTQ SI, SI
+	JNZ   ahead131done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead131row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead131done
 
 ahead131row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead131same:
-	DECQ R9
-	JNZ  ahead131
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead131
 
 ahead131done:
 	LEAQ             (R11)(R12*1), R9
@@ -6976,32 +8480,56 @@ rest:
 	SUBQ    R12, R13
 
 keys133:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead134done
 
 ahead134:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead134fewer
+
+ahead134four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead134four
+
+ahead134fewer:
+	ADDQ $+4, R14
+	JZ   ahead134touched
+
+ahead134one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead134same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead134row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead134done
+	DECQ       R14
+	JNZ        ahead134one
+
+ahead134touched:
+	TESTQ SI, SI
+	JNZ   ahead134done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead134row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead134done
 
 ahead134row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead134same:
-	DECQ R9
-	JNZ  ahead134
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead134
 
 ahead134done:
 	LEAQ             (R11)(R12*1), R9
@@ -7100,33 +8628,57 @@ keys133done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead136done
 
 ahead136:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead136fewer
+
+ahead136four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead136four
+
+ahead136fewer:
+	ADDQ $+4, CX
+	JZ   ahead136touched
+
+ahead136one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead136same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead136row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead136done
+	DECQ       CX
+	JNZ        ahead136one
+
+ahead136touched:
+	TESTQ SI, SI
+	JNZ   ahead136done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead136row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead136done
 
 ahead136row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead136same:
-	DECQ AX
-	JNZ  ahead136
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead136
 
 ahead136done:
 	VZEROUPPER
@@ -7134,7 +8686,7 @@ ahead136done:
 
 // func accumulateBF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7149,20 +8701,33 @@ TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -7193,32 +8758,56 @@ width8:
 	SUBQ    R9, R10
 
 keys137:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead138done
 
 ahead138:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead138fewer
+
+ahead138four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead138four
+
+ahead138fewer:
+	ADDQ $+4, R11
+	JZ   ahead138touched
+
+ahead138one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead138same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead138row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead138done
+	DECQ       R11
+	JNZ        ahead138one
+
+ahead138touched:
+	TESTQ SI, SI
+	JNZ   ahead138done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead138row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead138done
 
 ahead138row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead138same:
-	DECQ DX
-	JNZ  ahead138
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead138
 
 ahead138done:
 	LEAQ         (R8)(R9*1), DX
@@ -7323,32 +8912,56 @@ width4:
 	SUBQ    R9, R10
 
 keys140:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead141done
 
 ahead141:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead141fewer
+
+ahead141four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead141four
+
+ahead141fewer:
+	ADDQ $+4, R11
+	JZ   ahead141touched
+
+ahead141one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead141same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead141row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead141done
+	DECQ       R11
+	JNZ        ahead141one
+
+ahead141touched:
+	TESTQ SI, SI
+	JNZ   ahead141done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead141row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead141done
 
 ahead141row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead141same:
-	DECQ DX
-	JNZ  ahead141
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead141
 
 ahead141done:
 	LEAQ         (R8)(R9*1), DX
@@ -7436,32 +9049,56 @@ rest:
 	SUBQ    R9, R10
 
 keys143:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead144done
 
 ahead144:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead144fewer
+
+ahead144four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead144four
+
+ahead144fewer:
+	ADDQ $+4, R11
+	JZ   ahead144touched
+
+ahead144one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead144same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead144row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead144done
+	DECQ       R11
+	JNZ        ahead144one
+
+ahead144touched:
+	TESTQ SI, SI
+	JNZ   ahead144done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead144row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead144done
 
 ahead144row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead144same:
-	DECQ DX
-	JNZ  ahead144
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead144
 
 ahead144done:
 	LEAQ         (R8)(R9*1), DX
@@ -7501,33 +9138,57 @@ keys143done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead146done
 
 ahead146:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead146fewer
+
+ahead146four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead146four
+
+ahead146fewer:
+	ADDQ $+4, CX
+	JZ   ahead146touched
+
+ahead146one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead146same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead146row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead146done
+	DECQ       CX
+	JNZ        ahead146one
+
+ahead146touched:
+	TESTQ SI, SI
+	JNZ   ahead146done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead146row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead146done
 
 ahead146row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead146same:
-	DECQ AX
-	JNZ  ahead146
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead146
 
 ahead146done:
 	VZEROUPPER
@@ -7535,7 +9196,7 @@ ahead146done:
 
 // func accumulateBF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7550,20 +9211,33 @@ TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -7602,32 +9276,56 @@ width8:
 	SUBQ    R10, R11
 
 keys147:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead148done
 
 ahead148:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead148fewer
+
+ahead148four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead148four
+
+ahead148fewer:
+	ADDQ $+4, R12
+	JZ   ahead148touched
+
+ahead148one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead148same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead148row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead148done
+	DECQ       R12
+	JNZ        ahead148one
+
+ahead148touched:
+	TESTQ SI, SI
+	JNZ   ahead148done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead148row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead148done
 
 ahead148row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead148same:
-	DECQ DI
-	JNZ  ahead148
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead148
 
 ahead148done:
 	LEAQ             (R9)(R10*1), DI
@@ -7771,32 +9469,56 @@ width4:
 	SUBQ    R10, R11
 
 keys150:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead151done
 
 ahead151:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead151fewer
+
+ahead151four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead151four
+
+ahead151fewer:
+	ADDQ $+4, R12
+	JZ   ahead151touched
+
+ahead151one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead151same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead151row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead151done
+	DECQ       R12
+	JNZ        ahead151one
+
+ahead151touched:
+	TESTQ SI, SI
+	JNZ   ahead151done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead151row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead151done
 
 ahead151row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead151same:
-	DECQ DI
-	JNZ  ahead151
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead151
 
 ahead151done:
 	LEAQ             (R9)(R10*1), DI
@@ -7904,32 +9626,56 @@ rest:
 	SUBQ    R10, R11
 
 keys153:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead154done
 
 ahead154:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead154fewer
+
+ahead154four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead154four
+
+ahead154fewer:
+	ADDQ $+4, R12
+	JZ   ahead154touched
+
+ahead154one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead154same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead154row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead154done
+	DECQ       R12
+	JNZ        ahead154one
+
+ahead154touched:
+	TESTQ SI, SI
+	JNZ   ahead154done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead154row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead154done
 
 ahead154row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead154same:
-	DECQ DI
-	JNZ  ahead154
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead154
 
 ahead154done:
 	LEAQ             (R9)(R10*1), DI
@@ -7977,33 +9723,57 @@ keys153done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead156done
 
 ahead156:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead156fewer
+
+ahead156four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead156four
+
+ahead156fewer:
+	ADDQ $+4, CX
+	JZ   ahead156touched
+
+ahead156one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead156same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead156row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead156done
+	DECQ       CX
+	JNZ        ahead156one
+
+ahead156touched:
+	TESTQ SI, SI
+	JNZ   ahead156done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead156row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead156done
 
 ahead156row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead156same:
-	DECQ AX
-	JNZ  ahead156
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead156
 
 ahead156done:
 	VZEROUPPER
@@ -8011,7 +9781,7 @@ ahead156done:
 
 // func accumulateBF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8026,20 +9796,33 @@ TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -8087,32 +9870,56 @@ width8:
 	SUBQ    R11, R12
 
 keys157:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead158done
 
 ahead158:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead158fewer
+
+ahead158four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead158four
+
+ahead158fewer:
+	ADDQ $+4, R13
+	JZ   ahead158touched
+
+ahead158one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead158same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead158row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead158done
+	DECQ       R13
+	JNZ        ahead158one
+
+ahead158touched:
+	TESTQ SI, SI
+	JNZ   ahead158done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead158row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead158done
 
 ahead158row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead158same:
-	DECQ R8
-	JNZ  ahead158
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead158
 
 ahead158done:
 	LEAQ             (R10)(R11*1), R8
@@ -8298,32 +10105,56 @@ width4:
 	SUBQ    R11, R12
 
 keys160:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead161done
 
 ahead161:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead161fewer
+
+ahead161four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead161four
+
+ahead161fewer:
+	ADDQ $+4, R13
+	JZ   ahead161touched
+
+ahead161one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead161same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead161row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead161done
+	DECQ       R13
+	JNZ        ahead161one
+
+ahead161touched:
+	TESTQ SI, SI
+	JNZ   ahead161done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead161row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead161done
 
 ahead161row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead161same:
-	DECQ R8
-	JNZ  ahead161
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead161
 
 ahead161done:
 	LEAQ             (R10)(R11*1), R8
@@ -8454,32 +10285,56 @@ rest:
 	SUBQ    R11, R12
 
 keys163:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead164done
 
 ahead164:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead164fewer
+
+ahead164four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead164four
+
+ahead164fewer:
+	ADDQ $+4, R13
+	JZ   ahead164touched
+
+ahead164one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead164same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead164row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead164done
+	DECQ       R13
+	JNZ        ahead164one
+
+ahead164touched:
+	TESTQ SI, SI
+	JNZ   ahead164done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead164row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead164done
 
 ahead164row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead164same:
-	DECQ R8
-	JNZ  ahead164
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead164
 
 ahead164done:
 	LEAQ             (R10)(R11*1), R8
@@ -8537,33 +10392,57 @@ keys163done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead166done
 
 ahead166:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead166fewer
+
+ahead166four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead166four
+
+ahead166fewer:
+	ADDQ $+4, CX
+	JZ   ahead166touched
+
+ahead166one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead166same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead166row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead166done
+	DECQ       CX
+	JNZ        ahead166one
+
+ahead166touched:
+	TESTQ SI, SI
+	JNZ   ahead166done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead166row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead166done
 
 ahead166row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead166same:
-	DECQ AX
-	JNZ  ahead166
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead166
 
 ahead166done:
 	VZEROUPPER
@@ -8571,7 +10450,7 @@ ahead166done:
 
 // func accumulateBF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8586,20 +10465,33 @@ TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -8639,32 +10531,56 @@ width4:
 	SUBQ    R11, R12
 
 keys167:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead168done
 
 ahead168:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead168fewer
+
+ahead168four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead168four
+
+ahead168fewer:
+	ADDQ $+4, R13
+	JZ   ahead168touched
+
+ahead168one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead168same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead168row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead168done
+	DECQ       R13
+	JNZ        ahead168one
+
+ahead168touched:
+	TESTQ SI, SI
+	JNZ   ahead168done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead168row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead168done
 
 ahead168row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead168same:
-	DECQ R8
-	JNZ  ahead168
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead168
 
 ahead168done:
 	LEAQ             (R10)(R11*1), R8
@@ -8815,32 +10731,56 @@ rest:
 	SUBQ    R11, R12
 
 keys170:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead171done
 
 ahead171:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead171fewer
+
+ahead171four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead171four
+
+ahead171fewer:
+	ADDQ $+4, R13
+	JZ   ahead171touched
+
+ahead171one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead171same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead171row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead171done
+	DECQ       R13
+	JNZ        ahead171one
+
+ahead171touched:
+	TESTQ SI, SI
+	JNZ   ahead171done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead171row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead171done
 
 ahead171row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead171same:
-	DECQ R8
-	JNZ  ahead171
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead171
 
 ahead171done:
 	LEAQ             (R10)(R11*1), R8
@@ -8906,33 +10846,57 @@ keys170done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead173done
 
 ahead173:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead173fewer
+
+ahead173four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead173four
+
+ahead173fewer:
+	ADDQ $+4, CX
+	JZ   ahead173touched
+
+ahead173one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead173same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead173row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead173done
+	DECQ       CX
+	JNZ        ahead173one
+
+ahead173touched:
+	TESTQ SI, SI
+	JNZ   ahead173done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead173row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead173done
 
 ahead173row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead173same:
-	DECQ AX
-	JNZ  ahead173
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead173
 
 ahead173done:
 	VZEROUPPER
@@ -8940,7 +10904,7 @@ ahead173done:
 
 // func accumulateBF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8955,20 +10919,33 @@ TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -9013,32 +10990,56 @@ width4:
 	SUBQ    R11, R12
 
 keys174:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead175done
 
 ahead175:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead175fewer
+
+ahead175four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead175four
+
+ahead175fewer:
+	ADDQ $+4, R13
+	JZ   ahead175touched
+
+ahead175one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead175same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead175row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead175done
+	DECQ       R13
+	JNZ        ahead175one
+
+ahead175touched:
+	TESTQ SI, SI
+	JNZ   ahead175done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead175row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead175done
 
 ahead175row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead175same:
-	DECQ R8
-	JNZ  ahead175
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead175
 
 ahead175done:
 	LEAQ             (R10)(R11*1), R8
@@ -9211,32 +11212,56 @@ rest:
 	SUBQ    R11, R12
 
 keys177:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead178done
 
 ahead178:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead178fewer
+
+ahead178four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead178four
+
+ahead178fewer:
+	ADDQ $+4, R13
+	JZ   ahead178touched
+
+ahead178one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead178same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead178row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead178done
+	DECQ       R13
+	JNZ        ahead178one
+
+ahead178touched:
+	TESTQ SI, SI
+	JNZ   ahead178done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead178row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead178done
 
 ahead178row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead178same:
-	DECQ R8
-	JNZ  ahead178
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead178
 
 ahead178done:
 	LEAQ             (R10)(R11*1), R8
@@ -9311,33 +11336,57 @@ keys177done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead180done
 
 ahead180:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead180fewer
+
+ahead180four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead180four
+
+ahead180fewer:
+	ADDQ $+4, CX
+	JZ   ahead180touched
+
+ahead180one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead180same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead180row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead180done
+	DECQ       CX
+	JNZ        ahead180one
+
+ahead180touched:
+	TESTQ SI, SI
+	JNZ   ahead180done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead180row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead180done
 
 ahead180row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead180same:
-	DECQ AX
-	JNZ  ahead180
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead180
 
 ahead180done:
 	VZEROUPPER
@@ -9345,7 +11394,7 @@ ahead180done:
 
 // func accumulateBF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9360,20 +11409,33 @@ TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -9422,32 +11484,56 @@ width4:
 	SUBQ    R11, R12
 
 keys181:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead182done
 
 ahead182:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead182fewer
+
+ahead182four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead182four
+
+ahead182fewer:
+	ADDQ $+4, R13
+	JZ   ahead182touched
+
+ahead182one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead182same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead182row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead182done
+	DECQ       R13
+	JNZ        ahead182one
+
+ahead182touched:
+	TESTQ SI, SI
+	JNZ   ahead182done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead182row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead182done
 
 ahead182row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead182same:
-	DECQ R8
-	JNZ  ahead182
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead182
 
 ahead182done:
 	LEAQ             (R10)(R11*1), R8
@@ -9636,32 +11722,56 @@ width2:
 	SUBQ    R11, R12
 
 keys184:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead185done
 
 ahead185:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead185fewer
+
+ahead185four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead185four
+
+ahead185fewer:
+	ADDQ $+4, R13
+	JZ   ahead185touched
+
+ahead185one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead185same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead185row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead185done
+	DECQ       R13
+	JNZ        ahead185one
+
+ahead185touched:
+	TESTQ SI, SI
+	JNZ   ahead185done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead185row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead185done
 
 ahead185row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead185same:
-	DECQ R8
-	JNZ  ahead185
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead185
 
 ahead185done:
 	LEAQ             (R10)(R11*1), R8
@@ -9802,32 +11912,56 @@ rest:
 	SUBQ    R11, R12
 
 keys187:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead188done
 
 ahead188:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead188fewer
+
+ahead188four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead188four
+
+ahead188fewer:
+	ADDQ $+4, R13
+	JZ   ahead188touched
+
+ahead188one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead188same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead188row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead188done
+	DECQ       R13
+	JNZ        ahead188one
+
+ahead188touched:
+	TESTQ SI, SI
+	JNZ   ahead188done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead188row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead188done
 
 ahead188row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead188same:
-	DECQ R8
-	JNZ  ahead188
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead188
 
 ahead188done:
 	LEAQ             (R10)(R11*1), R8
@@ -9910,33 +12044,57 @@ keys187done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead190done
 
 ahead190:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead190fewer
+
+ahead190four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead190four
+
+ahead190fewer:
+	ADDQ $+4, CX
+	JZ   ahead190touched
+
+ahead190one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead190same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead190row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead190done
+	DECQ       CX
+	JNZ        ahead190one
+
+ahead190touched:
+	TESTQ SI, SI
+	JNZ   ahead190done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead190row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead190done
 
 ahead190row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead190same:
-	DECQ AX
-	JNZ  ahead190
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead190
 
 ahead190done:
 	VZEROUPPER
@@ -9944,7 +12102,7 @@ ahead190done:
 
 // func accumulateBF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9959,20 +12117,33 @@ TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -10011,32 +12182,56 @@ width2:
 	SUBQ    R12, R13
 
 keys191:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead192done
 
 ahead192:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead192fewer
+
+ahead192four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead192four
+
+ahead192fewer:
+	ADDQ $+4, R14
+	JZ   ahead192touched
+
+ahead192one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead192same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead192row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead192done
+	DECQ       R14
+	JNZ        ahead192one
+
+ahead192touched:
+	TESTQ SI, SI
+	JNZ   ahead192done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead192row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead192done
 
 ahead192row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead192same:
-	DECQ R9
-	JNZ  ahead192
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead192
 
 ahead192done:
 	LEAQ             (R11)(R12*1), R9
@@ -10190,32 +12385,56 @@ rest:
 	SUBQ    R12, R13
 
 keys194:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead195done
 
 ahead195:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead195fewer
+
+ahead195four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead195four
+
+ahead195fewer:
+	ADDQ $+4, R14
+	JZ   ahead195touched
+
+ahead195one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead195same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead195row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead195done
+	DECQ       R14
+	JNZ        ahead195one
+
+ahead195touched:
+	TESTQ SI, SI
+	JNZ   ahead195done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead195row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead195done
 
 ahead195row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead195same:
-	DECQ R9
-	JNZ  ahead195
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead195
 
 ahead195done:
 	LEAQ             (R11)(R12*1), R9
@@ -10307,33 +12526,57 @@ keys194done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead197done
 
 ahead197:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead197fewer
+
+ahead197four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead197four
+
+ahead197fewer:
+	ADDQ $+4, CX
+	JZ   ahead197touched
+
+ahead197one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead197same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead197row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead197done
+	DECQ       CX
+	JNZ        ahead197one
+
+ahead197touched:
+	TESTQ SI, SI
+	JNZ   ahead197done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead197row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead197done
 
 ahead197row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead197same:
-	DECQ AX
-	JNZ  ahead197
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead197
 
 ahead197done:
 	VZEROUPPER
@@ -10341,7 +12584,7 @@ ahead197done:
 
 // func accumulateBF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -10356,20 +12599,33 @@ TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -10410,32 +12666,56 @@ width2:
 	SUBQ    R12, R13
 
 keys198:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead199done
 
 ahead199:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead199fewer
+
+ahead199four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead199four
+
+ahead199fewer:
+	ADDQ $+4, R14
+	JZ   ahead199touched
+
+ahead199one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead199same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead199row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead199done
+	DECQ       R14
+	JNZ        ahead199one
+
+ahead199touched:
+	TESTQ SI, SI
+	JNZ   ahead199done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead199row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead199done
 
 ahead199row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead199same:
-	DECQ R9
-	JNZ  ahead199
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead199
 
 ahead199done:
 	LEAQ             (R11)(R12*1), R9
@@ -10601,32 +12881,56 @@ rest:
 	SUBQ    R12, R13
 
 keys201:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead202done
 
 ahead202:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead202fewer
+
+ahead202four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead202four
+
+ahead202fewer:
+	ADDQ $+4, R14
+	JZ   ahead202touched
+
+ahead202one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead202same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead202row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead202done
+	DECQ       R14
+	JNZ        ahead202one
+
+ahead202touched:
+	TESTQ SI, SI
+	JNZ   ahead202done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead202row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead202done
 
 ahead202row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead202same:
-	DECQ R9
-	JNZ  ahead202
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead202
 
 ahead202done:
 	LEAQ             (R11)(R12*1), R9
@@ -10726,33 +13030,57 @@ keys201done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead204done
 
 ahead204:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead204fewer
+
+ahead204four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead204four
+
+ahead204fewer:
+	ADDQ $+4, CX
+	JZ   ahead204touched
+
+ahead204one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead204same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead204row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead204done
+	DECQ       CX
+	JNZ        ahead204one
+
+ahead204touched:
+	TESTQ SI, SI
+	JNZ   ahead204done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead204row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead204done
 
 ahead204row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead204same:
-	DECQ AX
-	JNZ  ahead204
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead204
 
 ahead204done:
 	VZEROUPPER
@@ -10760,7 +13088,7 @@ ahead204done:
 
 // func accumulateE4M3x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -10776,20 +13104,33 @@ TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -10820,32 +13161,56 @@ width8:
 	SUBQ    R9, R10
 
 keys205:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead206done
 
 ahead206:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead206fewer
+
+ahead206four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead206four
+
+ahead206fewer:
+	ADDQ $+4, R11
+	JZ   ahead206touched
+
+ahead206one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead206same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead206row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead206done
+	DECQ       R11
+	JNZ        ahead206one
+
+ahead206touched:
+	TESTQ SI, SI
+	JNZ   ahead206done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead206row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead206done
 
 ahead206row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead206same:
-	DECQ DX
-	JNZ  ahead206
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead206
 
 ahead206done:
 	LEAQ         (R8)(R9*1), DX
@@ -10977,32 +13342,56 @@ width4:
 	SUBQ    R9, R10
 
 keys208:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead209done
 
 ahead209:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead209fewer
+
+ahead209four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead209four
+
+ahead209fewer:
+	ADDQ $+4, R11
+	JZ   ahead209touched
+
+ahead209one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead209same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead209row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead209done
+	DECQ       R11
+	JNZ        ahead209one
+
+ahead209touched:
+	TESTQ SI, SI
+	JNZ   ahead209done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead209row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead209done
 
 ahead209row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead209same:
-	DECQ DX
-	JNZ  ahead209
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead209
 
 ahead209done:
 	LEAQ         (R8)(R9*1), DX
@@ -11105,32 +13494,56 @@ rest:
 	SUBQ    R9, R10
 
 keys211:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead212done
 
 ahead212:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead212fewer
+
+ahead212four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead212four
+
+ahead212fewer:
+	ADDQ $+4, R11
+	JZ   ahead212touched
+
+ahead212one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead212same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead212row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead212done
+	DECQ       R11
+	JNZ        ahead212one
+
+ahead212touched:
+	TESTQ SI, SI
+	JNZ   ahead212done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead212row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead212done
 
 ahead212row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead212same:
-	DECQ DX
-	JNZ  ahead212
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead212
 
 ahead212done:
 	LEAQ         (R8)(R9*1), DX
@@ -11176,33 +13589,57 @@ keys211done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead214done
 
 ahead214:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead214fewer
+
+ahead214four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead214four
+
+ahead214fewer:
+	ADDQ $+4, CX
+	JZ   ahead214touched
+
+ahead214one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead214same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead214row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead214done
+	DECQ       CX
+	JNZ        ahead214one
+
+ahead214touched:
+	TESTQ SI, SI
+	JNZ   ahead214done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead214row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead214done
 
 ahead214row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead214same:
-	DECQ AX
-	JNZ  ahead214
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead214
 
 ahead214done:
 	VZEROUPPER
@@ -11213,7 +13650,7 @@ GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11229,20 +13666,33 @@ TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -11281,32 +13731,56 @@ width8:
 	SUBQ    R10, R11
 
 keys215:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead216done
 
 ahead216:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead216fewer
+
+ahead216four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead216four
+
+ahead216fewer:
+	ADDQ $+4, R12
+	JZ   ahead216touched
+
+ahead216one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead216same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead216row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead216done
+	DECQ       R12
+	JNZ        ahead216one
+
+ahead216touched:
+	TESTQ SI, SI
+	JNZ   ahead216done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead216row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead216done
 
 ahead216row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead216same:
-	DECQ DI
-	JNZ  ahead216
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead216
 
 ahead216done:
 	LEAQ             (R9)(R10*1), DI
@@ -11485,32 +13959,56 @@ width4:
 	SUBQ    R10, R11
 
 keys218:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead219done
 
 ahead219:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead219fewer
+
+ahead219four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead219four
+
+ahead219fewer:
+	ADDQ $+4, R12
+	JZ   ahead219touched
+
+ahead219one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead219same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead219row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead219done
+	DECQ       R12
+	JNZ        ahead219one
+
+ahead219touched:
+	TESTQ SI, SI
+	JNZ   ahead219done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead219row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead219done
 
 ahead219row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead219same:
-	DECQ DI
-	JNZ  ahead219
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead219
 
 ahead219done:
 	LEAQ             (R9)(R10*1), DI
@@ -11637,32 +14135,56 @@ rest:
 	SUBQ    R10, R11
 
 keys221:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead222done
 
 ahead222:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead222fewer
+
+ahead222four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead222four
+
+ahead222fewer:
+	ADDQ $+4, R12
+	JZ   ahead222touched
+
+ahead222one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead222same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead222row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead222done
+	DECQ       R12
+	JNZ        ahead222one
+
+ahead222touched:
+	TESTQ SI, SI
+	JNZ   ahead222done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead222row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead222done
 
 ahead222row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead222same:
-	DECQ DI
-	JNZ  ahead222
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead222
 
 ahead222done:
 	LEAQ             (R9)(R10*1), DI
@@ -11717,33 +14239,57 @@ keys221done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead224done
 
 ahead224:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead224fewer
+
+ahead224four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead224four
+
+ahead224fewer:
+	ADDQ $+4, CX
+	JZ   ahead224touched
+
+ahead224one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead224same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead224row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead224done
+	DECQ       CX
+	JNZ        ahead224one
+
+ahead224touched:
+	TESTQ SI, SI
+	JNZ   ahead224done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead224row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead224done
 
 ahead224row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead224same:
-	DECQ AX
-	JNZ  ahead224
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead224
 
 ahead224done:
 	VZEROUPPER
@@ -11751,7 +14297,7 @@ ahead224done:
 
 // func accumulateE4M3x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11767,20 +14313,33 @@ TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -11828,32 +14387,56 @@ width8:
 	SUBQ    R11, R12
 
 keys225:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead226done
 
 ahead226:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead226fewer
+
+ahead226four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead226four
+
+ahead226fewer:
+	ADDQ $+4, R13
+	JZ   ahead226touched
+
+ahead226one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead226same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead226row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead226done
+	DECQ       R13
+	JNZ        ahead226one
+
+ahead226touched:
+	TESTQ SI, SI
+	JNZ   ahead226done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead226row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead226done
 
 ahead226row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead226same:
-	DECQ R8
-	JNZ  ahead226
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead226
 
 ahead226done:
 	LEAQ             (R10)(R11*1), R8
@@ -12082,32 +14665,56 @@ width4:
 	SUBQ    R11, R12
 
 keys228:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead229done
 
 ahead229:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead229fewer
+
+ahead229four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead229four
+
+ahead229fewer:
+	ADDQ $+4, R13
+	JZ   ahead229touched
+
+ahead229one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead229same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead229row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead229done
+	DECQ       R13
+	JNZ        ahead229one
+
+ahead229touched:
+	TESTQ SI, SI
+	JNZ   ahead229done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead229row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead229done
 
 ahead229row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead229same:
-	DECQ R8
-	JNZ  ahead229
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead229
 
 ahead229done:
 	LEAQ             (R10)(R11*1), R8
@@ -12261,32 +14868,56 @@ rest:
 	SUBQ    R11, R12
 
 keys231:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead232done
 
 ahead232:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead232fewer
+
+ahead232four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead232four
+
+ahead232fewer:
+	ADDQ $+4, R13
+	JZ   ahead232touched
+
+ahead232one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead232same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead232row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead232done
+	DECQ       R13
+	JNZ        ahead232one
+
+ahead232touched:
+	TESTQ SI, SI
+	JNZ   ahead232done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead232row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead232done
 
 ahead232row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead232same:
-	DECQ R8
-	JNZ  ahead232
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead232
 
 ahead232done:
 	LEAQ             (R10)(R11*1), R8
@@ -12352,33 +14983,57 @@ keys231done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead234done
 
 ahead234:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead234fewer
+
+ahead234four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead234four
+
+ahead234fewer:
+	ADDQ $+4, CX
+	JZ   ahead234touched
+
+ahead234one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead234same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead234row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead234done
+	DECQ       CX
+	JNZ        ahead234one
+
+ahead234touched:
+	TESTQ SI, SI
+	JNZ   ahead234done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead234row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead234done
 
 ahead234row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead234same:
-	DECQ AX
-	JNZ  ahead234
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead234
 
 ahead234done:
 	VZEROUPPER
@@ -12386,7 +15041,7 @@ ahead234done:
 
 // func accumulateE4M3x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12402,20 +15057,33 @@ TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -12455,32 +15123,56 @@ width4:
 	SUBQ    R11, R12
 
 keys235:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead236done
 
 ahead236:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead236fewer
+
+ahead236four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead236four
+
+ahead236fewer:
+	ADDQ $+4, R13
+	JZ   ahead236touched
+
+ahead236one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead236same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead236row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead236done
+	DECQ       R13
+	JNZ        ahead236one
+
+ahead236touched:
+	TESTQ SI, SI
+	JNZ   ahead236done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead236row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead236done
 
 ahead236row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead236same:
-	DECQ R8
-	JNZ  ahead236
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead236
 
 ahead236done:
 	LEAQ             (R10)(R11*1), R8
@@ -12658,32 +15350,56 @@ rest:
 	SUBQ    R11, R12
 
 keys238:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead239done
 
 ahead239:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead239fewer
+
+ahead239four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead239four
+
+ahead239fewer:
+	ADDQ $+4, R13
+	JZ   ahead239touched
+
+ahead239one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead239same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead239row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead239done
+	DECQ       R13
+	JNZ        ahead239one
+
+ahead239touched:
+	TESTQ SI, SI
+	JNZ   ahead239done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead239row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead239done
 
 ahead239row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead239same:
-	DECQ R8
-	JNZ  ahead239
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead239
 
 ahead239done:
 	LEAQ             (R10)(R11*1), R8
@@ -12758,33 +15474,57 @@ keys238done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead241done
 
 ahead241:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead241fewer
+
+ahead241four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead241four
+
+ahead241fewer:
+	ADDQ $+4, CX
+	JZ   ahead241touched
+
+ahead241one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead241same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead241row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead241done
+	DECQ       CX
+	JNZ        ahead241one
+
+ahead241touched:
+	TESTQ SI, SI
+	JNZ   ahead241done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead241row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead241done
 
 ahead241row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead241same:
-	DECQ AX
-	JNZ  ahead241
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead241
 
 ahead241done:
 	VZEROUPPER
@@ -12792,7 +15532,7 @@ ahead241done:
 
 // func accumulateE4M3x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12808,20 +15548,33 @@ TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -12866,32 +15619,56 @@ width4:
 	SUBQ    R11, R12
 
 keys242:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead243done
 
 ahead243:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead243fewer
+
+ahead243four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead243four
+
+ahead243fewer:
+	ADDQ $+4, R13
+	JZ   ahead243touched
+
+ahead243one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead243same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead243row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead243done
+	DECQ       R13
+	JNZ        ahead243one
+
+ahead243touched:
+	TESTQ SI, SI
+	JNZ   ahead243done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead243row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead243done
 
 ahead243row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead243same:
-	DECQ R8
-	JNZ  ahead243
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead243
 
 ahead243done:
 	LEAQ             (R10)(R11*1), R8
@@ -13095,32 +15872,56 @@ rest:
 	SUBQ    R11, R12
 
 keys245:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead246done
 
 ahead246:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead246fewer
+
+ahead246four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead246four
+
+ahead246fewer:
+	ADDQ $+4, R13
+	JZ   ahead246touched
+
+ahead246one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead246same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead246row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead246done
+	DECQ       R13
+	JNZ        ahead246one
+
+ahead246touched:
+	TESTQ SI, SI
+	JNZ   ahead246done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead246row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead246done
 
 ahead246row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead246same:
-	DECQ R8
-	JNZ  ahead246
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead246
 
 ahead246done:
 	LEAQ             (R10)(R11*1), R8
@@ -13205,33 +16006,57 @@ keys245done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead248done
 
 ahead248:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead248fewer
+
+ahead248four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead248four
+
+ahead248fewer:
+	ADDQ $+4, CX
+	JZ   ahead248touched
+
+ahead248one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead248same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead248row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead248done
+	DECQ       CX
+	JNZ        ahead248one
+
+ahead248touched:
+	TESTQ SI, SI
+	JNZ   ahead248done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead248row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead248done
 
 ahead248row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead248same:
-	DECQ AX
-	JNZ  ahead248
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead248
 
 ahead248done:
 	VZEROUPPER
@@ -13239,7 +16064,7 @@ ahead248done:
 
 // func accumulateE4M3x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -13255,20 +16080,33 @@ TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -13317,32 +16155,56 @@ width4:
 	SUBQ    R11, R12
 
 keys249:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead250done
 
 ahead250:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead250fewer
+
+ahead250four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead250four
+
+ahead250fewer:
+	ADDQ $+4, R13
+	JZ   ahead250touched
+
+ahead250one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead250same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead250row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead250done
+	DECQ       R13
+	JNZ        ahead250one
+
+ahead250touched:
+	TESTQ SI, SI
+	JNZ   ahead250done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead250row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead250done
 
 ahead250row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead250same:
-	DECQ R8
-	JNZ  ahead250
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead250
 
 ahead250done:
 	LEAQ             (R10)(R11*1), R8
@@ -13566,32 +16428,56 @@ width2:
 	SUBQ    R11, R12
 
 keys252:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead253done
 
 ahead253:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead253fewer
+
+ahead253four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead253four
+
+ahead253fewer:
+	ADDQ $+4, R13
+	JZ   ahead253touched
+
+ahead253one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead253same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead253row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead253done
+	DECQ       R13
+	JNZ        ahead253one
+
+ahead253touched:
+	TESTQ SI, SI
+	JNZ   ahead253done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead253row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead253done
 
 ahead253row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead253same:
-	DECQ R8
-	JNZ  ahead253
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead253
 
 ahead253done:
 	LEAQ             (R10)(R11*1), R8
@@ -13751,32 +16637,56 @@ rest:
 	SUBQ    R11, R12
 
 keys255:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead256done
 
 ahead256:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead256fewer
+
+ahead256four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead256four
+
+ahead256fewer:
+	ADDQ $+4, R13
+	JZ   ahead256touched
+
+ahead256one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead256same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead256row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead256done
+	DECQ       R13
+	JNZ        ahead256one
+
+ahead256touched:
+	TESTQ SI, SI
+	JNZ   ahead256done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead256row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead256done
 
 ahead256row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead256same:
-	DECQ R8
-	JNZ  ahead256
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead256
 
 ahead256done:
 	LEAQ             (R10)(R11*1), R8
@@ -13870,33 +16780,57 @@ keys255done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead258done
 
 ahead258:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead258fewer
+
+ahead258four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead258four
+
+ahead258fewer:
+	ADDQ $+4, CX
+	JZ   ahead258touched
+
+ahead258one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead258same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead258row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead258done
+	DECQ       CX
+	JNZ        ahead258one
+
+ahead258touched:
+	TESTQ SI, SI
+	JNZ   ahead258done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead258row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead258done
 
 ahead258row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead258same:
-	DECQ AX
-	JNZ  ahead258
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead258
 
 ahead258done:
 	VZEROUPPER
@@ -13904,7 +16838,7 @@ ahead258done:
 
 // func accumulateE4M3x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -13920,20 +16854,33 @@ TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -13972,32 +16919,56 @@ width2:
 	SUBQ    R12, R13
 
 keys259:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead260done
 
 ahead260:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead260fewer
+
+ahead260four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead260four
+
+ahead260fewer:
+	ADDQ $+4, R14
+	JZ   ahead260touched
+
+ahead260one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead260same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead260row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead260done
+	DECQ       R14
+	JNZ        ahead260one
+
+ahead260touched:
+	TESTQ SI, SI
+	JNZ   ahead260done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead260row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead260done
 
 ahead260row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead260same:
-	DECQ R9
-	JNZ  ahead260
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead260
 
 ahead260done:
 	LEAQ             (R11)(R12*1), R9
@@ -14172,32 +17143,56 @@ rest:
 	SUBQ    R12, R13
 
 keys262:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead263done
 
 ahead263:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead263fewer
+
+ahead263four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead263four
+
+ahead263fewer:
+	ADDQ $+4, R14
+	JZ   ahead263touched
+
+ahead263one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead263same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead263row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead263done
+	DECQ       R14
+	JNZ        ahead263one
+
+ahead263touched:
+	TESTQ SI, SI
+	JNZ   ahead263done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead263row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead263done
 
 ahead263row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead263same:
-	DECQ R9
-	JNZ  ahead263
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead263
 
 ahead263done:
 	LEAQ             (R11)(R12*1), R9
@@ -14301,33 +17296,57 @@ keys262done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead265done
 
 ahead265:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead265fewer
+
+ahead265four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead265four
+
+ahead265fewer:
+	ADDQ $+4, CX
+	JZ   ahead265touched
+
+ahead265one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead265same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead265row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead265done
+	DECQ       CX
+	JNZ        ahead265one
+
+ahead265touched:
+	TESTQ SI, SI
+	JNZ   ahead265done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead265row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead265done
 
 ahead265row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead265same:
-	DECQ AX
-	JNZ  ahead265
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead265
 
 ahead265done:
 	VZEROUPPER
@@ -14335,7 +17354,7 @@ ahead265done:
 
 // func accumulateE4M3x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $40-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -14351,20 +17370,33 @@ TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -14405,32 +17437,56 @@ width2:
 	SUBQ    R12, R13
 
 keys266:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead267done
 
 ahead267:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead267fewer
+
+ahead267four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead267four
+
+ahead267fewer:
+	ADDQ $+4, R14
+	JZ   ahead267touched
+
+ahead267one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead267same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead267row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead267done
+	DECQ       R14
+	JNZ        ahead267one
+
+ahead267touched:
+	TESTQ SI, SI
+	JNZ   ahead267done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead267row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead267done
 
 ahead267row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead267same:
-	DECQ R9
-	JNZ  ahead267
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead267
 
 ahead267done:
 	LEAQ             (R11)(R12*1), R9
@@ -14619,32 +17675,56 @@ rest:
 	SUBQ    R12, R13
 
 keys269:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead270done
 
 ahead270:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead270fewer
+
+ahead270four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead270four
+
+ahead270fewer:
+	ADDQ $+4, R14
+	JZ   ahead270touched
+
+ahead270one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead270same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead270row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead270done
+	DECQ       R14
+	JNZ        ahead270one
+
+ahead270touched:
+	TESTQ SI, SI
+	JNZ   ahead270done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead270row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead270done
 
 ahead270row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead270same:
-	DECQ R9
-	JNZ  ahead270
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead270
 
 ahead270done:
 	LEAQ             (R11)(R12*1), R9
@@ -14757,33 +17837,57 @@ keys269done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead272done
 
 ahead272:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead272fewer
+
+ahead272four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead272four
+
+ahead272fewer:
+	ADDQ $+4, CX
+	JZ   ahead272touched
+
+ahead272one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead272same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead272row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead272done
+	DECQ       CX
+	JNZ        ahead272one
+
+ahead272touched:
+	TESTQ SI, SI
+	JNZ   ahead272done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead272row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead272done
 
 ahead272row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead272same:
-	DECQ AX
-	JNZ  ahead272
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead272
 
 ahead272done:
 	VZEROUPPER
@@ -14791,7 +17895,7 @@ ahead272done:
 
 // func accumulateE5M2x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -14806,20 +17910,33 @@ TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -14850,32 +17967,56 @@ width8:
 	SUBQ    R9, R10
 
 keys273:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead274done
 
 ahead274:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead274fewer
+
+ahead274four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead274four
+
+ahead274fewer:
+	ADDQ $+4, R11
+	JZ   ahead274touched
+
+ahead274one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead274same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead274row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead274done
+	DECQ       R11
+	JNZ        ahead274one
+
+ahead274touched:
+	TESTQ SI, SI
+	JNZ   ahead274done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead274row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead274done
 
 ahead274row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead274same:
-	DECQ DX
-	JNZ  ahead274
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead274
 
 ahead274done:
 	LEAQ         (R8)(R9*1), DX
@@ -14988,32 +18129,56 @@ width4:
 	SUBQ    R9, R10
 
 keys276:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead277done
 
 ahead277:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead277fewer
+
+ahead277four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead277four
+
+ahead277fewer:
+	ADDQ $+4, R11
+	JZ   ahead277touched
+
+ahead277one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead277same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead277row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead277done
+	DECQ       R11
+	JNZ        ahead277one
+
+ahead277touched:
+	TESTQ SI, SI
+	JNZ   ahead277done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead277row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead277done
 
 ahead277row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead277same:
-	DECQ DX
-	JNZ  ahead277
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead277
 
 ahead277done:
 	LEAQ         (R8)(R9*1), DX
@@ -15105,32 +18270,56 @@ rest:
 	SUBQ    R9, R10
 
 keys279:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead280done
 
 ahead280:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead280fewer
+
+ahead280four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead280four
+
+ahead280fewer:
+	ADDQ $+4, R11
+	JZ   ahead280touched
+
+ahead280one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead280same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead280row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead280done
+	DECQ       R11
+	JNZ        ahead280one
+
+ahead280touched:
+	TESTQ SI, SI
+	JNZ   ahead280done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead280row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead280done
 
 ahead280row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead280same:
-	DECQ DX
-	JNZ  ahead280
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead280
 
 ahead280done:
 	LEAQ         (R8)(R9*1), DX
@@ -15171,33 +18360,57 @@ keys279done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead282done
 
 ahead282:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead282fewer
+
+ahead282four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead282four
+
+ahead282fewer:
+	ADDQ $+4, CX
+	JZ   ahead282touched
+
+ahead282one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead282same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead282row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead282done
+	DECQ       CX
+	JNZ        ahead282one
+
+ahead282touched:
+	TESTQ SI, SI
+	JNZ   ahead282done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead282row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead282done
 
 ahead282row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead282same:
-	DECQ AX
-	JNZ  ahead282
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead282
 
 ahead282done:
 	VZEROUPPER
@@ -15205,7 +18418,7 @@ ahead282done:
 
 // func accumulateE5M2x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15220,20 +18433,33 @@ TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -15272,32 +18498,56 @@ width8:
 	SUBQ    R10, R11
 
 keys283:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead284done
 
 ahead284:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead284fewer
+
+ahead284four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead284four
+
+ahead284fewer:
+	ADDQ $+4, R12
+	JZ   ahead284touched
+
+ahead284one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead284same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead284row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead284done
+	DECQ       R12
+	JNZ        ahead284one
+
+ahead284touched:
+	TESTQ SI, SI
+	JNZ   ahead284done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead284row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead284done
 
 ahead284row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead284same:
-	DECQ DI
-	JNZ  ahead284
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead284
 
 ahead284done:
 	LEAQ             (R9)(R10*1), DI
@@ -15449,32 +18699,56 @@ width4:
 	SUBQ    R10, R11
 
 keys286:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead287done
 
 ahead287:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead287fewer
+
+ahead287four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead287four
+
+ahead287fewer:
+	ADDQ $+4, R12
+	JZ   ahead287touched
+
+ahead287one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead287same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead287row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead287done
+	DECQ       R12
+	JNZ        ahead287one
+
+ahead287touched:
+	TESTQ SI, SI
+	JNZ   ahead287done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead287row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead287done
 
 ahead287row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead287same:
-	DECQ DI
-	JNZ  ahead287
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead287
 
 ahead287done:
 	LEAQ             (R9)(R10*1), DI
@@ -15586,32 +18860,56 @@ rest:
 	SUBQ    R10, R11
 
 keys289:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead290done
 
 ahead290:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead290fewer
+
+ahead290four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead290four
+
+ahead290fewer:
+	ADDQ $+4, R12
+	JZ   ahead290touched
+
+ahead290one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead290same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead290row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead290done
+	DECQ       R12
+	JNZ        ahead290one
+
+ahead290touched:
+	TESTQ SI, SI
+	JNZ   ahead290done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead290row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead290done
 
 ahead290row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead290same:
-	DECQ DI
-	JNZ  ahead290
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead290
 
 ahead290done:
 	LEAQ             (R9)(R10*1), DI
@@ -15660,33 +18958,57 @@ keys289done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead292done
 
 ahead292:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead292fewer
+
+ahead292four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead292four
+
+ahead292fewer:
+	ADDQ $+4, CX
+	JZ   ahead292touched
+
+ahead292one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead292same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead292row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead292done
+	DECQ       CX
+	JNZ        ahead292one
+
+ahead292touched:
+	TESTQ SI, SI
+	JNZ   ahead292done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead292row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead292done
 
 ahead292row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead292same:
-	DECQ AX
-	JNZ  ahead292
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead292
 
 ahead292done:
 	VZEROUPPER
@@ -15694,7 +19016,7 @@ ahead292done:
 
 // func accumulateE5M2x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15709,20 +19031,33 @@ TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -15770,32 +19105,56 @@ width8:
 	SUBQ    R11, R12
 
 keys293:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead294done
 
 ahead294:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead294fewer
+
+ahead294four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead294four
+
+ahead294fewer:
+	ADDQ $+4, R13
+	JZ   ahead294touched
+
+ahead294one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead294same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead294row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead294done
+	DECQ       R13
+	JNZ        ahead294one
+
+ahead294touched:
+	TESTQ SI, SI
+	JNZ   ahead294done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead294row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead294done
 
 ahead294row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead294same:
-	DECQ R8
-	JNZ  ahead294
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead294
 
 ahead294done:
 	LEAQ             (R10)(R11*1), R8
@@ -15989,32 +19348,56 @@ width4:
 	SUBQ    R11, R12
 
 keys296:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead297done
 
 ahead297:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead297fewer
+
+ahead297four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead297four
+
+ahead297fewer:
+	ADDQ $+4, R13
+	JZ   ahead297touched
+
+ahead297one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead297same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead297row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead297done
+	DECQ       R13
+	JNZ        ahead297one
+
+ahead297touched:
+	TESTQ SI, SI
+	JNZ   ahead297done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead297row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead297done
 
 ahead297row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead297same:
-	DECQ R8
-	JNZ  ahead297
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead297
 
 ahead297done:
 	LEAQ             (R10)(R11*1), R8
@@ -16149,32 +19532,56 @@ rest:
 	SUBQ    R11, R12
 
 keys299:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead300done
 
 ahead300:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead300fewer
+
+ahead300four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead300four
+
+ahead300fewer:
+	ADDQ $+4, R13
+	JZ   ahead300touched
+
+ahead300one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead300same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead300row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead300done
+	DECQ       R13
+	JNZ        ahead300one
+
+ahead300touched:
+	TESTQ SI, SI
+	JNZ   ahead300done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead300row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead300done
 
 ahead300row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead300same:
-	DECQ R8
-	JNZ  ahead300
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead300
 
 ahead300done:
 	LEAQ             (R10)(R11*1), R8
@@ -16233,33 +19640,57 @@ keys299done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead302done
 
 ahead302:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead302fewer
+
+ahead302four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead302four
+
+ahead302fewer:
+	ADDQ $+4, CX
+	JZ   ahead302touched
+
+ahead302one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead302same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead302row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead302done
+	DECQ       CX
+	JNZ        ahead302one
+
+ahead302touched:
+	TESTQ SI, SI
+	JNZ   ahead302done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead302row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead302done
 
 ahead302row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead302same:
-	DECQ AX
-	JNZ  ahead302
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead302
 
 ahead302done:
 	VZEROUPPER
@@ -16267,7 +19698,7 @@ ahead302done:
 
 // func accumulateE5M2x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16282,20 +19713,33 @@ TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -16335,32 +19779,56 @@ width4:
 	SUBQ    R11, R12
 
 keys303:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead304done
 
 ahead304:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead304fewer
+
+ahead304four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead304four
+
+ahead304fewer:
+	ADDQ $+4, R13
+	JZ   ahead304touched
+
+ahead304one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead304same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead304row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead304done
+	DECQ       R13
+	JNZ        ahead304one
+
+ahead304touched:
+	TESTQ SI, SI
+	JNZ   ahead304done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead304row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead304done
 
 ahead304row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead304same:
-	DECQ R8
-	JNZ  ahead304
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead304
 
 ahead304done:
 	LEAQ             (R10)(R11*1), R8
@@ -16515,32 +19983,56 @@ rest:
 	SUBQ    R11, R12
 
 keys306:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead307done
 
 ahead307:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead307fewer
+
+ahead307four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead307four
+
+ahead307fewer:
+	ADDQ $+4, R13
+	JZ   ahead307touched
+
+ahead307one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead307same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead307row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead307done
+	DECQ       R13
+	JNZ        ahead307one
+
+ahead307touched:
+	TESTQ SI, SI
+	JNZ   ahead307done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead307row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead307done
 
 ahead307row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead307same:
-	DECQ R8
-	JNZ  ahead307
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead307
 
 ahead307done:
 	LEAQ             (R10)(R11*1), R8
@@ -16607,33 +20099,57 @@ keys306done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead309done
 
 ahead309:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead309fewer
+
+ahead309four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead309four
+
+ahead309fewer:
+	ADDQ $+4, CX
+	JZ   ahead309touched
+
+ahead309one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead309same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead309row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead309done
+	DECQ       CX
+	JNZ        ahead309one
+
+ahead309touched:
+	TESTQ SI, SI
+	JNZ   ahead309done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead309row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead309done
 
 ahead309row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead309same:
-	DECQ AX
-	JNZ  ahead309
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead309
 
 ahead309done:
 	VZEROUPPER
@@ -16641,7 +20157,7 @@ ahead309done:
 
 // func accumulateE5M2x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16656,20 +20172,33 @@ TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -16714,32 +20243,56 @@ width4:
 	SUBQ    R11, R12
 
 keys310:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead311done
 
 ahead311:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead311fewer
+
+ahead311four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead311four
+
+ahead311fewer:
+	ADDQ $+4, R13
+	JZ   ahead311touched
+
+ahead311one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead311same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead311row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead311done
+	DECQ       R13
+	JNZ        ahead311one
+
+ahead311touched:
+	TESTQ SI, SI
+	JNZ   ahead311done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead311row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead311done
 
 ahead311row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead311same:
-	DECQ R8
-	JNZ  ahead311
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead311
 
 ahead311done:
 	LEAQ             (R10)(R11*1), R8
@@ -16916,32 +20469,56 @@ rest:
 	SUBQ    R11, R12
 
 keys313:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead314done
 
 ahead314:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead314fewer
+
+ahead314four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead314four
+
+ahead314fewer:
+	ADDQ $+4, R13
+	JZ   ahead314touched
+
+ahead314one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead314same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead314row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead314done
+	DECQ       R13
+	JNZ        ahead314one
+
+ahead314touched:
+	TESTQ SI, SI
+	JNZ   ahead314done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead314row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead314done
 
 ahead314row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead314same:
-	DECQ R8
-	JNZ  ahead314
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead314
 
 ahead314done:
 	LEAQ             (R10)(R11*1), R8
@@ -17017,33 +20594,57 @@ keys313done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead316done
 
 ahead316:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead316fewer
+
+ahead316four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead316four
+
+ahead316fewer:
+	ADDQ $+4, CX
+	JZ   ahead316touched
+
+ahead316one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead316same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead316row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead316done
+	DECQ       CX
+	JNZ        ahead316one
+
+ahead316touched:
+	TESTQ SI, SI
+	JNZ   ahead316done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead316row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead316done
 
 ahead316row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead316same:
-	DECQ AX
-	JNZ  ahead316
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead316
 
 ahead316done:
 	VZEROUPPER
@@ -17051,7 +20652,7 @@ ahead316done:
 
 // func accumulateE5M2x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17066,20 +20667,33 @@ TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -17128,32 +20742,56 @@ width4:
 	SUBQ    R11, R12
 
 keys317:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead318done
 
 ahead318:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead318fewer
+
+ahead318four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead318four
+
+ahead318fewer:
+	ADDQ $+4, R13
+	JZ   ahead318touched
+
+ahead318one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead318same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead318row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead318done
+	DECQ       R13
+	JNZ        ahead318one
+
+ahead318touched:
+	TESTQ SI, SI
+	JNZ   ahead318done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead318row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead318done
 
 ahead318row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead318same:
-	DECQ R8
-	JNZ  ahead318
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead318
 
 ahead318done:
 	LEAQ             (R10)(R11*1), R8
@@ -17346,32 +20984,56 @@ width2:
 	SUBQ    R11, R12
 
 keys320:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead321done
 
 ahead321:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead321fewer
+
+ahead321four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead321four
+
+ahead321fewer:
+	ADDQ $+4, R13
+	JZ   ahead321touched
+
+ahead321one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead321same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead321row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead321done
+	DECQ       R13
+	JNZ        ahead321one
+
+ahead321touched:
+	TESTQ SI, SI
+	JNZ   ahead321done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead321row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead321done
 
 ahead321row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead321same:
-	DECQ R8
-	JNZ  ahead321
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead321
 
 ahead321done:
 	LEAQ             (R10)(R11*1), R8
@@ -17514,32 +21176,56 @@ rest:
 	SUBQ    R11, R12
 
 keys323:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead324done
 
 ahead324:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead324fewer
+
+ahead324four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead324four
+
+ahead324fewer:
+	ADDQ $+4, R13
+	JZ   ahead324touched
+
+ahead324one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead324same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead324row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead324done
+	DECQ       R13
+	JNZ        ahead324one
+
+ahead324touched:
+	TESTQ SI, SI
+	JNZ   ahead324done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead324row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead324done
 
 ahead324row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead324same:
-	DECQ R8
-	JNZ  ahead324
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead324
 
 ahead324done:
 	LEAQ             (R10)(R11*1), R8
@@ -17623,33 +21309,57 @@ keys323done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead326done
 
 ahead326:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead326fewer
+
+ahead326four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead326four
+
+ahead326fewer:
+	ADDQ $+4, CX
+	JZ   ahead326touched
+
+ahead326one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead326same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead326row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead326done
+	DECQ       CX
+	JNZ        ahead326one
+
+ahead326touched:
+	TESTQ SI, SI
+	JNZ   ahead326done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead326row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead326done
 
 ahead326row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead326same:
-	DECQ AX
-	JNZ  ahead326
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead326
 
 ahead326done:
 	VZEROUPPER
@@ -17657,7 +21367,7 @@ ahead326done:
 
 // func accumulateE5M2x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17672,20 +21382,33 @@ TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -17724,32 +21447,56 @@ width2:
 	SUBQ    R12, R13
 
 keys327:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead328done
 
 ahead328:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead328fewer
+
+ahead328four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead328four
+
+ahead328fewer:
+	ADDQ $+4, R14
+	JZ   ahead328touched
+
+ahead328one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead328same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead328row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead328done
+	DECQ       R14
+	JNZ        ahead328one
+
+ahead328touched:
+	TESTQ SI, SI
+	JNZ   ahead328done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead328row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead328done
 
 ahead328row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead328same:
-	DECQ R9
-	JNZ  ahead328
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead328
 
 ahead328done:
 	LEAQ             (R11)(R12*1), R9
@@ -17905,32 +21652,56 @@ rest:
 	SUBQ    R12, R13
 
 keys330:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead331done
 
 ahead331:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead331fewer
+
+ahead331four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead331four
+
+ahead331fewer:
+	ADDQ $+4, R14
+	JZ   ahead331touched
+
+ahead331one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead331same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead331row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead331done
+	DECQ       R14
+	JNZ        ahead331one
+
+ahead331touched:
+	TESTQ SI, SI
+	JNZ   ahead331done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead331row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead331done
 
 ahead331row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead331same:
-	DECQ R9
-	JNZ  ahead331
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead331
 
 ahead331done:
 	LEAQ             (R11)(R12*1), R9
@@ -18023,33 +21794,57 @@ keys330done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead333done
 
 ahead333:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead333fewer
+
+ahead333four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead333four
+
+ahead333fewer:
+	ADDQ $+4, CX
+	JZ   ahead333touched
+
+ahead333one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead333same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead333row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead333done
+	DECQ       CX
+	JNZ        ahead333one
+
+ahead333touched:
+	TESTQ SI, SI
+	JNZ   ahead333done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead333row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead333done
 
 ahead333row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead333same:
-	DECQ AX
-	JNZ  ahead333
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead333
 
 ahead333done:
 	VZEROUPPER
@@ -18057,7 +21852,7 @@ ahead333done:
 
 // func accumulateE5M2x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18072,20 +21867,33 @@ TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -18126,32 +21934,56 @@ width2:
 	SUBQ    R12, R13
 
 keys334:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead335done
 
 ahead335:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead335fewer
+
+ahead335four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead335four
+
+ahead335fewer:
+	ADDQ $+4, R14
+	JZ   ahead335touched
+
+ahead335one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead335same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead335row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead335done
+	DECQ       R14
+	JNZ        ahead335one
+
+ahead335touched:
+	TESTQ SI, SI
+	JNZ   ahead335done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead335row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead335done
 
 ahead335row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead335same:
-	DECQ R9
-	JNZ  ahead335
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead335
 
 ahead335done:
 	LEAQ             (R11)(R12*1), R9
@@ -18319,32 +22151,56 @@ rest:
 	SUBQ    R12, R13
 
 keys337:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead338done
 
 ahead338:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead338fewer
+
+ahead338four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead338four
+
+ahead338fewer:
+	ADDQ $+4, R14
+	JZ   ahead338touched
+
+ahead338one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead338same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead338row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead338done
+	DECQ       R14
+	JNZ        ahead338one
+
+ahead338touched:
+	TESTQ SI, SI
+	JNZ   ahead338done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead338row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead338done
 
 ahead338row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead338same:
-	DECQ R9
-	JNZ  ahead338
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead338
 
 ahead338done:
 	LEAQ             (R11)(R12*1), R9
@@ -18445,33 +22301,57 @@ keys337done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead340done
 
 ahead340:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead340fewer
+
+ahead340four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead340four
+
+ahead340fewer:
+	ADDQ $+4, CX
+	JZ   ahead340touched
+
+ahead340one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead340same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead340row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead340done
+	DECQ       CX
+	JNZ        ahead340one
+
+ahead340touched:
+	TESTQ SI, SI
+	JNZ   ahead340done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead340row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead340done
 
 ahead340row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead340same:
-	DECQ AX
-	JNZ  ahead340
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead340
 
 ahead340done:
 	VZEROUPPER
@@ -18479,7 +22359,7 @@ ahead340done:
 
 // func accumulateI8x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18494,20 +22374,33 @@ TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -18538,32 +22431,56 @@ width8:
 	SUBQ    R9, R10
 
 keys341:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead342done
 
 ahead342:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead342fewer
+
+ahead342four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead342four
+
+ahead342fewer:
+	ADDQ $+4, R11
+	JZ   ahead342touched
+
+ahead342one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead342same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead342row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead342done
+	DECQ       R11
+	JNZ        ahead342one
+
+ahead342touched:
+	TESTQ SI, SI
+	JNZ   ahead342done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead342row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead342done
 
 ahead342row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead342same:
-	DECQ DX
-	JNZ  ahead342
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead342
 
 ahead342done:
 	LEAQ         (R8)(R9*1), DX
@@ -18668,32 +22585,56 @@ width4:
 	SUBQ    R9, R10
 
 keys344:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead345done
 
 ahead345:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead345fewer
+
+ahead345four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead345four
+
+ahead345fewer:
+	ADDQ $+4, R11
+	JZ   ahead345touched
+
+ahead345one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead345same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead345row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead345done
+	DECQ       R11
+	JNZ        ahead345one
+
+ahead345touched:
+	TESTQ SI, SI
+	JNZ   ahead345done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead345row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead345done
 
 ahead345row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead345same:
-	DECQ DX
-	JNZ  ahead345
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead345
 
 ahead345done:
 	LEAQ         (R8)(R9*1), DX
@@ -18781,32 +22722,56 @@ rest:
 	SUBQ    R9, R10
 
 keys347:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead348done
 
 ahead348:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead348fewer
+
+ahead348four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead348four
+
+ahead348fewer:
+	ADDQ $+4, R11
+	JZ   ahead348touched
+
+ahead348one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead348same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead348row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead348done
+	DECQ       R11
+	JNZ        ahead348one
+
+ahead348touched:
+	TESTQ SI, SI
+	JNZ   ahead348done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead348row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead348done
 
 ahead348row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead348same:
-	DECQ DX
-	JNZ  ahead348
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead348
 
 ahead348done:
 	LEAQ         (R8)(R9*1), DX
@@ -18846,33 +22811,57 @@ keys347done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead350done
 
 ahead350:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead350fewer
+
+ahead350four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead350four
+
+ahead350fewer:
+	ADDQ $+4, CX
+	JZ   ahead350touched
+
+ahead350one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead350same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead350row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead350done
+	DECQ       CX
+	JNZ        ahead350one
+
+ahead350touched:
+	TESTQ SI, SI
+	JNZ   ahead350done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead350row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead350done
 
 ahead350row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead350same:
-	DECQ AX
-	JNZ  ahead350
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead350
 
 ahead350done:
 	VZEROUPPER
@@ -18880,7 +22869,7 @@ ahead350done:
 
 // func accumulateI8x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18895,20 +22884,33 @@ TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -18947,32 +22949,56 @@ width8:
 	SUBQ    R10, R11
 
 keys351:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead352done
 
 ahead352:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead352fewer
+
+ahead352four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead352four
+
+ahead352fewer:
+	ADDQ $+4, R12
+	JZ   ahead352touched
+
+ahead352one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead352same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead352row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead352done
+	DECQ       R12
+	JNZ        ahead352one
+
+ahead352touched:
+	TESTQ SI, SI
+	JNZ   ahead352done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead352row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead352done
 
 ahead352row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead352same:
-	DECQ DI
-	JNZ  ahead352
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead352
 
 ahead352done:
 	LEAQ             (R9)(R10*1), DI
@@ -19116,32 +23142,56 @@ width4:
 	SUBQ    R10, R11
 
 keys354:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead355done
 
 ahead355:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead355fewer
+
+ahead355four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead355four
+
+ahead355fewer:
+	ADDQ $+4, R12
+	JZ   ahead355touched
+
+ahead355one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead355same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead355row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead355done
+	DECQ       R12
+	JNZ        ahead355one
+
+ahead355touched:
+	TESTQ SI, SI
+	JNZ   ahead355done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead355row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead355done
 
 ahead355row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead355same:
-	DECQ DI
-	JNZ  ahead355
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead355
 
 ahead355done:
 	LEAQ             (R9)(R10*1), DI
@@ -19249,32 +23299,56 @@ rest:
 	SUBQ    R10, R11
 
 keys357:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead358done
 
 ahead358:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead358fewer
+
+ahead358four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead358four
+
+ahead358fewer:
+	ADDQ $+4, R12
+	JZ   ahead358touched
+
+ahead358one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead358same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead358row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead358done
+	DECQ       R12
+	JNZ        ahead358one
+
+ahead358touched:
+	TESTQ SI, SI
+	JNZ   ahead358done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead358row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead358done
 
 ahead358row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead358same:
-	DECQ DI
-	JNZ  ahead358
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead358
 
 ahead358done:
 	LEAQ             (R9)(R10*1), DI
@@ -19322,33 +23396,57 @@ keys357done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead360done
 
 ahead360:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead360fewer
+
+ahead360four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead360four
+
+ahead360fewer:
+	ADDQ $+4, CX
+	JZ   ahead360touched
+
+ahead360one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead360same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead360row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead360done
+	DECQ       CX
+	JNZ        ahead360one
+
+ahead360touched:
+	TESTQ SI, SI
+	JNZ   ahead360done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead360row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead360done
 
 ahead360row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead360same:
-	DECQ AX
-	JNZ  ahead360
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead360
 
 ahead360done:
 	VZEROUPPER
@@ -19356,7 +23454,7 @@ ahead360done:
 
 // func accumulateI8x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -19371,20 +23469,33 @@ TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -19432,32 +23543,56 @@ width8:
 	SUBQ    R11, R12
 
 keys361:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead362done
 
 ahead362:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead362fewer
+
+ahead362four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead362four
+
+ahead362fewer:
+	ADDQ $+4, R13
+	JZ   ahead362touched
+
+ahead362one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead362same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead362row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead362done
+	DECQ       R13
+	JNZ        ahead362one
+
+ahead362touched:
+	TESTQ SI, SI
+	JNZ   ahead362done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead362row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead362done
 
 ahead362row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead362same:
-	DECQ R8
-	JNZ  ahead362
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead362
 
 ahead362done:
 	LEAQ             (R10)(R11*1), R8
@@ -19643,32 +23778,56 @@ width4:
 	SUBQ    R11, R12
 
 keys364:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead365done
 
 ahead365:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead365fewer
+
+ahead365four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead365four
+
+ahead365fewer:
+	ADDQ $+4, R13
+	JZ   ahead365touched
+
+ahead365one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead365same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead365row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead365done
+	DECQ       R13
+	JNZ        ahead365one
+
+ahead365touched:
+	TESTQ SI, SI
+	JNZ   ahead365done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead365row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead365done
 
 ahead365row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead365same:
-	DECQ R8
-	JNZ  ahead365
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead365
 
 ahead365done:
 	LEAQ             (R10)(R11*1), R8
@@ -19799,32 +23958,56 @@ rest:
 	SUBQ    R11, R12
 
 keys367:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead368done
 
 ahead368:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead368fewer
+
+ahead368four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead368four
+
+ahead368fewer:
+	ADDQ $+4, R13
+	JZ   ahead368touched
+
+ahead368one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead368same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead368row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead368done
+	DECQ       R13
+	JNZ        ahead368one
+
+ahead368touched:
+	TESTQ SI, SI
+	JNZ   ahead368done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead368row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead368done
 
 ahead368row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead368same:
-	DECQ R8
-	JNZ  ahead368
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead368
 
 ahead368done:
 	LEAQ             (R10)(R11*1), R8
@@ -19882,33 +24065,57 @@ keys367done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead370done
 
 ahead370:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead370fewer
+
+ahead370four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead370four
+
+ahead370fewer:
+	ADDQ $+4, CX
+	JZ   ahead370touched
+
+ahead370one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead370same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead370row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead370done
+	DECQ       CX
+	JNZ        ahead370one
+
+ahead370touched:
+	TESTQ SI, SI
+	JNZ   ahead370done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead370row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead370done
 
 ahead370row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead370same:
-	DECQ AX
-	JNZ  ahead370
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead370
 
 ahead370done:
 	VZEROUPPER
@@ -19916,7 +24123,7 @@ ahead370done:
 
 // func accumulateI8x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -19931,20 +24138,33 @@ TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -19984,32 +24204,56 @@ width4:
 	SUBQ    R11, R12
 
 keys371:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead372done
 
 ahead372:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead372fewer
+
+ahead372four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead372four
+
+ahead372fewer:
+	ADDQ $+4, R13
+	JZ   ahead372touched
+
+ahead372one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead372same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead372row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead372done
+	DECQ       R13
+	JNZ        ahead372one
+
+ahead372touched:
+	TESTQ SI, SI
+	JNZ   ahead372done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead372row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead372done
 
 ahead372row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead372same:
-	DECQ R8
-	JNZ  ahead372
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead372
 
 ahead372done:
 	LEAQ             (R10)(R11*1), R8
@@ -20160,32 +24404,56 @@ rest:
 	SUBQ    R11, R12
 
 keys374:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead375done
 
 ahead375:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead375fewer
+
+ahead375four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead375four
+
+ahead375fewer:
+	ADDQ $+4, R13
+	JZ   ahead375touched
+
+ahead375one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead375same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead375row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead375done
+	DECQ       R13
+	JNZ        ahead375one
+
+ahead375touched:
+	TESTQ SI, SI
+	JNZ   ahead375done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead375row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead375done
 
 ahead375row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead375same:
-	DECQ R8
-	JNZ  ahead375
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead375
 
 ahead375done:
 	LEAQ             (R10)(R11*1), R8
@@ -20251,33 +24519,57 @@ keys374done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead377done
 
 ahead377:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead377fewer
+
+ahead377four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead377four
+
+ahead377fewer:
+	ADDQ $+4, CX
+	JZ   ahead377touched
+
+ahead377one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead377same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead377row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead377done
+	DECQ       CX
+	JNZ        ahead377one
+
+ahead377touched:
+	TESTQ SI, SI
+	JNZ   ahead377done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead377row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead377done
 
 ahead377row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead377same:
-	DECQ AX
-	JNZ  ahead377
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead377
 
 ahead377done:
 	VZEROUPPER
@@ -20285,7 +24577,7 @@ ahead377done:
 
 // func accumulateI8x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -20300,20 +24592,33 @@ TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -20358,32 +24663,56 @@ width4:
 	SUBQ    R11, R12
 
 keys378:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead379done
 
 ahead379:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead379fewer
+
+ahead379four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead379four
+
+ahead379fewer:
+	ADDQ $+4, R13
+	JZ   ahead379touched
+
+ahead379one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead379same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead379row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead379done
+	DECQ       R13
+	JNZ        ahead379one
+
+ahead379touched:
+	TESTQ SI, SI
+	JNZ   ahead379done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead379row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead379done
 
 ahead379row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead379same:
-	DECQ R8
-	JNZ  ahead379
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead379
 
 ahead379done:
 	LEAQ             (R10)(R11*1), R8
@@ -20556,32 +24885,56 @@ rest:
 	SUBQ    R11, R12
 
 keys381:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead382done
 
 ahead382:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead382fewer
+
+ahead382four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead382four
+
+ahead382fewer:
+	ADDQ $+4, R13
+	JZ   ahead382touched
+
+ahead382one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead382same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead382row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead382done
+	DECQ       R13
+	JNZ        ahead382one
+
+ahead382touched:
+	TESTQ SI, SI
+	JNZ   ahead382done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead382row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead382done
 
 ahead382row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead382same:
-	DECQ R8
-	JNZ  ahead382
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead382
 
 ahead382done:
 	LEAQ             (R10)(R11*1), R8
@@ -20656,33 +25009,57 @@ keys381done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead384done
 
 ahead384:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead384fewer
+
+ahead384four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead384four
+
+ahead384fewer:
+	ADDQ $+4, CX
+	JZ   ahead384touched
+
+ahead384one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead384same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead384row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead384done
+	DECQ       CX
+	JNZ        ahead384one
+
+ahead384touched:
+	TESTQ SI, SI
+	JNZ   ahead384done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead384row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead384done
 
 ahead384row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead384same:
-	DECQ AX
-	JNZ  ahead384
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead384
 
 ahead384done:
 	VZEROUPPER
@@ -20690,7 +25067,7 @@ ahead384done:
 
 // func accumulateI8x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -20705,20 +25082,33 @@ TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -20767,32 +25157,56 @@ width4:
 	SUBQ    R11, R12
 
 keys385:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead386done
 
 ahead386:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead386fewer
+
+ahead386four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead386four
+
+ahead386fewer:
+	ADDQ $+4, R13
+	JZ   ahead386touched
+
+ahead386one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead386same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead386row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead386done
+	DECQ       R13
+	JNZ        ahead386one
+
+ahead386touched:
+	TESTQ SI, SI
+	JNZ   ahead386done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead386row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead386done
 
 ahead386row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead386same:
-	DECQ R8
-	JNZ  ahead386
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead386
 
 ahead386done:
 	LEAQ             (R10)(R11*1), R8
@@ -20981,32 +25395,56 @@ width2:
 	SUBQ    R11, R12
 
 keys388:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead389done
 
 ahead389:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead389fewer
+
+ahead389four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead389four
+
+ahead389fewer:
+	ADDQ $+4, R13
+	JZ   ahead389touched
+
+ahead389one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead389same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead389row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead389done
+	DECQ       R13
+	JNZ        ahead389one
+
+ahead389touched:
+	TESTQ SI, SI
+	JNZ   ahead389done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead389row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead389done
 
 ahead389row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead389same:
-	DECQ R8
-	JNZ  ahead389
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead389
 
 ahead389done:
 	LEAQ             (R10)(R11*1), R8
@@ -21147,32 +25585,56 @@ rest:
 	SUBQ    R11, R12
 
 keys391:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead392done
 
 ahead392:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead392fewer
+
+ahead392four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead392four
+
+ahead392fewer:
+	ADDQ $+4, R13
+	JZ   ahead392touched
+
+ahead392one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead392same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead392row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead392done
+	DECQ       R13
+	JNZ        ahead392one
+
+ahead392touched:
+	TESTQ SI, SI
+	JNZ   ahead392done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead392row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead392done
 
 ahead392row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead392same:
-	DECQ R8
-	JNZ  ahead392
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead392
 
 ahead392done:
 	LEAQ             (R10)(R11*1), R8
@@ -21255,33 +25717,57 @@ keys391done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead394done
 
 ahead394:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead394fewer
+
+ahead394four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead394four
+
+ahead394fewer:
+	ADDQ $+4, CX
+	JZ   ahead394touched
+
+ahead394one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead394same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead394row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead394done
+	DECQ       CX
+	JNZ        ahead394one
+
+ahead394touched:
+	TESTQ SI, SI
+	JNZ   ahead394done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead394row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead394done
 
 ahead394row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead394same:
-	DECQ AX
-	JNZ  ahead394
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead394
 
 ahead394done:
 	VZEROUPPER
@@ -21289,7 +25775,7 @@ ahead394done:
 
 // func accumulateI8x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -21304,20 +25790,33 @@ TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -21356,32 +25855,56 @@ width2:
 	SUBQ    R12, R13
 
 keys395:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead396done
 
 ahead396:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead396fewer
+
+ahead396four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead396four
+
+ahead396fewer:
+	ADDQ $+4, R14
+	JZ   ahead396touched
+
+ahead396one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead396same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead396row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead396done
+	DECQ       R14
+	JNZ        ahead396one
+
+ahead396touched:
+	TESTQ SI, SI
+	JNZ   ahead396done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead396row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead396done
 
 ahead396row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead396same:
-	DECQ R9
-	JNZ  ahead396
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead396
 
 ahead396done:
 	LEAQ             (R11)(R12*1), R9
@@ -21535,32 +26058,56 @@ rest:
 	SUBQ    R12, R13
 
 keys398:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead399done
 
 ahead399:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead399fewer
+
+ahead399four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead399four
+
+ahead399fewer:
+	ADDQ $+4, R14
+	JZ   ahead399touched
+
+ahead399one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead399same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead399row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead399done
+	DECQ       R14
+	JNZ        ahead399one
+
+ahead399touched:
+	TESTQ SI, SI
+	JNZ   ahead399done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead399row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead399done
 
 ahead399row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead399same:
-	DECQ R9
-	JNZ  ahead399
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead399
 
 ahead399done:
 	LEAQ             (R11)(R12*1), R9
@@ -21652,33 +26199,57 @@ keys398done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead401done
 
 ahead401:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead401fewer
+
+ahead401four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead401four
+
+ahead401fewer:
+	ADDQ $+4, CX
+	JZ   ahead401touched
+
+ahead401one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead401same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead401row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead401done
+	DECQ       CX
+	JNZ        ahead401one
+
+ahead401touched:
+	TESTQ SI, SI
+	JNZ   ahead401done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead401row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead401done
 
 ahead401row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead401same:
-	DECQ AX
-	JNZ  ahead401
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead401
 
 ahead401done:
 	VZEROUPPER
@@ -21686,7 +26257,7 @@ ahead401done:
 
 // func accumulateI8x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $40-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -21701,20 +26272,33 @@ TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -21755,32 +26339,56 @@ width2:
 	SUBQ    R12, R13
 
 keys402:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead403done
 
 ahead403:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead403fewer
+
+ahead403four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead403four
+
+ahead403fewer:
+	ADDQ $+4, R14
+	JZ   ahead403touched
+
+ahead403one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead403same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead403row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead403done
+	DECQ       R14
+	JNZ        ahead403one
+
+ahead403touched:
+	TESTQ SI, SI
+	JNZ   ahead403done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead403row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead403done
 
 ahead403row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead403same:
-	DECQ R9
-	JNZ  ahead403
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead403
 
 ahead403done:
 	LEAQ             (R11)(R12*1), R9
@@ -21946,32 +26554,56 @@ rest:
 	SUBQ    R12, R13
 
 keys405:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead406done
 
 ahead406:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead406fewer
+
+ahead406four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead406four
+
+ahead406fewer:
+	ADDQ $+4, R14
+	JZ   ahead406touched
+
+ahead406one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead406same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead406row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead406done
+	DECQ       R14
+	JNZ        ahead406one
+
+ahead406touched:
+	TESTQ SI, SI
+	JNZ   ahead406done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead406row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead406done
 
 ahead406row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead406same:
-	DECQ R9
-	JNZ  ahead406
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead406
 
 ahead406done:
 	LEAQ             (R11)(R12*1), R9
@@ -22071,33 +26703,57 @@ keys405done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead408done
 
 ahead408:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead408fewer
+
+ahead408four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead408four
+
+ahead408fewer:
+	ADDQ $+4, CX
+	JZ   ahead408touched
+
+ahead408one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead408same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead408row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead408done
+	DECQ       CX
+	JNZ        ahead408one
+
+ahead408touched:
+	TESTQ SI, SI
+	JNZ   ahead408done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead408row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead408done
 
 ahead408row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead408same:
-	DECQ AX
-	JNZ  ahead408
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead408
 
 ahead408done:
 	VZEROUPPER
@@ -22105,7 +26761,7 @@ ahead408done:
 
 // func accumulateI4x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -22122,20 +26778,33 @@ TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -22166,32 +26835,56 @@ width8:
 	SUBQ    R9, R10
 
 keys409:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead410done
 
 ahead410:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead410fewer
+
+ahead410four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead410four
+
+ahead410fewer:
+	ADDQ $+4, R11
+	JZ   ahead410touched
+
+ahead410one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead410same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead410row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead410done
+	DECQ       R11
+	JNZ        ahead410one
+
+ahead410touched:
+	TESTQ SI, SI
+	JNZ   ahead410done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead410row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead410done
 
 ahead410row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead410same:
-	DECQ DX
-	JNZ  ahead410
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead410
 
 ahead410done:
 	LEAQ           (R8)(R9*1), DX
@@ -22304,32 +26997,56 @@ width4:
 	SUBQ    R9, R10
 
 keys412:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead413done
 
 ahead413:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead413fewer
+
+ahead413four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead413four
+
+ahead413fewer:
+	ADDQ $+4, R11
+	JZ   ahead413touched
+
+ahead413one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead413same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead413row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead413done
+	DECQ       R11
+	JNZ        ahead413one
+
+ahead413touched:
+	TESTQ SI, SI
+	JNZ   ahead413done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead413row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead413done
 
 ahead413row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead413same:
-	DECQ DX
-	JNZ  ahead413
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead413
 
 ahead413done:
 	LEAQ           (R8)(R9*1), DX
@@ -22421,32 +27138,56 @@ rest:
 	SUBQ    R9, R10
 
 keys415:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead416done
 
 ahead416:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead416fewer
+
+ahead416four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead416four
+
+ahead416fewer:
+	ADDQ $+4, R11
+	JZ   ahead416touched
+
+ahead416one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead416same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead416row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead416done
+	DECQ       R11
+	JNZ        ahead416one
+
+ahead416touched:
+	TESTQ SI, SI
+	JNZ   ahead416done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead416row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead416done
 
 ahead416row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead416same:
-	DECQ DX
-	JNZ  ahead416
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead416
 
 ahead416done:
 	LEAQ           (R8)(R9*1), DX
@@ -22488,33 +27229,57 @@ keys415done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead418done
 
 ahead418:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead418fewer
+
+ahead418four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead418four
+
+ahead418fewer:
+	ADDQ $+4, CX
+	JZ   ahead418touched
+
+ahead418one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead418same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead418row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead418done
+	DECQ       CX
+	JNZ        ahead418one
+
+ahead418touched:
+	TESTQ SI, SI
+	JNZ   ahead418done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead418row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead418done
 
 ahead418row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead418same:
-	DECQ AX
-	JNZ  ahead418
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead418
 
 ahead418done:
 	VZEROUPPER
@@ -22558,7 +27323,7 @@ GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func accumulateI4x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -22575,20 +27340,33 @@ TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -22627,32 +27405,56 @@ width8:
 	SUBQ    R10, R11
 
 keys419:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead420done
 
 ahead420:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead420fewer
+
+ahead420four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead420four
+
+ahead420fewer:
+	ADDQ $+4, R12
+	JZ   ahead420touched
+
+ahead420one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead420same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead420row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead420done
+	DECQ       R12
+	JNZ        ahead420one
+
+ahead420touched:
+	TESTQ SI, SI
+	JNZ   ahead420done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead420row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead420done
 
 ahead420row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead420same:
-	DECQ DI
-	JNZ  ahead420
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead420
 
 ahead420done:
 	LEAQ             (R9)(R10*1), DI
@@ -22804,32 +27606,56 @@ width4:
 	SUBQ    R10, R11
 
 keys422:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead423done
 
 ahead423:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead423fewer
+
+ahead423four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead423four
+
+ahead423fewer:
+	ADDQ $+4, R12
+	JZ   ahead423touched
+
+ahead423one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead423same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead423row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead423done
+	DECQ       R12
+	JNZ        ahead423one
+
+ahead423touched:
+	TESTQ SI, SI
+	JNZ   ahead423done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead423row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead423done
 
 ahead423row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead423same:
-	DECQ DI
-	JNZ  ahead423
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead423
 
 ahead423done:
 	LEAQ             (R9)(R10*1), DI
@@ -22941,32 +27767,56 @@ rest:
 	SUBQ    R10, R11
 
 keys425:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead426done
 
 ahead426:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead426fewer
+
+ahead426four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead426four
+
+ahead426fewer:
+	ADDQ $+4, R12
+	JZ   ahead426touched
+
+ahead426one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead426same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead426row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead426done
+	DECQ       R12
+	JNZ        ahead426one
+
+ahead426touched:
+	TESTQ SI, SI
+	JNZ   ahead426done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead426row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead426done
 
 ahead426row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead426same:
-	DECQ DI
-	JNZ  ahead426
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead426
 
 ahead426done:
 	LEAQ             (R9)(R10*1), DI
@@ -23016,33 +27866,57 @@ keys425done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead428done
 
 ahead428:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead428fewer
+
+ahead428four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead428four
+
+ahead428fewer:
+	ADDQ $+4, CX
+	JZ   ahead428touched
+
+ahead428one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead428same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead428row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead428done
+	DECQ       CX
+	JNZ        ahead428one
+
+ahead428touched:
+	TESTQ SI, SI
+	JNZ   ahead428done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead428row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead428done
 
 ahead428row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead428same:
-	DECQ AX
-	JNZ  ahead428
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead428
 
 ahead428done:
 	VZEROUPPER
@@ -23050,7 +27924,7 @@ ahead428done:
 
 // func accumulateI4x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -23067,20 +27941,33 @@ TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -23128,32 +28015,56 @@ width8:
 	SUBQ    R11, R12
 
 keys429:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead430done
 
 ahead430:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead430fewer
+
+ahead430four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead430four
+
+ahead430fewer:
+	ADDQ $+4, R13
+	JZ   ahead430touched
+
+ahead430one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead430same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead430row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead430done
+	DECQ       R13
+	JNZ        ahead430one
+
+ahead430touched:
+	TESTQ SI, SI
+	JNZ   ahead430done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead430row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead430done
 
 ahead430row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead430same:
-	DECQ R8
-	JNZ  ahead430
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead430
 
 ahead430done:
 	LEAQ             (R10)(R11*1), R8
@@ -23347,32 +28258,56 @@ width4:
 	SUBQ    R11, R12
 
 keys432:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead433done
 
 ahead433:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead433fewer
+
+ahead433four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead433four
+
+ahead433fewer:
+	ADDQ $+4, R13
+	JZ   ahead433touched
+
+ahead433one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead433same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead433row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead433done
+	DECQ       R13
+	JNZ        ahead433one
+
+ahead433touched:
+	TESTQ SI, SI
+	JNZ   ahead433done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead433row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead433done
 
 ahead433row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead433same:
-	DECQ R8
-	JNZ  ahead433
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead433
 
 ahead433done:
 	LEAQ             (R10)(R11*1), R8
@@ -23507,32 +28442,56 @@ rest:
 	SUBQ    R11, R12
 
 keys435:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead436done
 
 ahead436:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead436fewer
+
+ahead436four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead436four
+
+ahead436fewer:
+	ADDQ $+4, R13
+	JZ   ahead436touched
+
+ahead436one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead436same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead436row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead436done
+	DECQ       R13
+	JNZ        ahead436one
+
+ahead436touched:
+	TESTQ SI, SI
+	JNZ   ahead436done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead436row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead436done
 
 ahead436row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead436same:
-	DECQ R8
-	JNZ  ahead436
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead436
 
 ahead436done:
 	LEAQ             (R10)(R11*1), R8
@@ -23592,33 +28551,57 @@ keys435done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead438done
 
 ahead438:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead438fewer
+
+ahead438four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead438four
+
+ahead438fewer:
+	ADDQ $+4, CX
+	JZ   ahead438touched
+
+ahead438one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead438same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead438row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead438done
+	DECQ       CX
+	JNZ        ahead438one
+
+ahead438touched:
+	TESTQ SI, SI
+	JNZ   ahead438done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead438row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead438done
 
 ahead438row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead438same:
-	DECQ AX
-	JNZ  ahead438
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead438
 
 ahead438done:
 	VZEROUPPER
@@ -23626,7 +28609,7 @@ ahead438done:
 
 // func accumulateI4x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -23643,20 +28626,33 @@ TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -23696,32 +28692,56 @@ width4:
 	SUBQ    R11, R12
 
 keys439:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead440done
 
 ahead440:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead440fewer
+
+ahead440four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead440four
+
+ahead440fewer:
+	ADDQ $+4, R13
+	JZ   ahead440touched
+
+ahead440one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead440same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead440row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead440done
+	DECQ       R13
+	JNZ        ahead440one
+
+ahead440touched:
+	TESTQ SI, SI
+	JNZ   ahead440done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead440row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead440done
 
 ahead440row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead440same:
-	DECQ R8
-	JNZ  ahead440
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead440
 
 ahead440done:
 	LEAQ             (R10)(R11*1), R8
@@ -23876,32 +28896,56 @@ rest:
 	SUBQ    R11, R12
 
 keys442:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead443done
 
 ahead443:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead443fewer
+
+ahead443four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead443four
+
+ahead443fewer:
+	ADDQ $+4, R13
+	JZ   ahead443touched
+
+ahead443one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead443same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead443row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead443done
+	DECQ       R13
+	JNZ        ahead443one
+
+ahead443touched:
+	TESTQ SI, SI
+	JNZ   ahead443done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead443row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead443done
 
 ahead443row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead443same:
-	DECQ R8
-	JNZ  ahead443
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead443
 
 ahead443done:
 	LEAQ             (R10)(R11*1), R8
@@ -23969,33 +29013,57 @@ keys442done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead445done
 
 ahead445:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead445fewer
+
+ahead445four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead445four
+
+ahead445fewer:
+	ADDQ $+4, CX
+	JZ   ahead445touched
+
+ahead445one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead445same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead445row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead445done
+	DECQ       CX
+	JNZ        ahead445one
+
+ahead445touched:
+	TESTQ SI, SI
+	JNZ   ahead445done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead445row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead445done
 
 ahead445row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead445same:
-	DECQ AX
-	JNZ  ahead445
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead445
 
 ahead445done:
 	VZEROUPPER
@@ -24003,7 +29071,7 @@ ahead445done:
 
 // func accumulateI4x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -24020,20 +29088,33 @@ TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -24078,32 +29159,56 @@ width4:
 	SUBQ    R11, R12
 
 keys446:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead447done
 
 ahead447:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead447fewer
+
+ahead447four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead447four
+
+ahead447fewer:
+	ADDQ $+4, R13
+	JZ   ahead447touched
+
+ahead447one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead447same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead447row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead447done
+	DECQ       R13
+	JNZ        ahead447one
+
+ahead447touched:
+	TESTQ SI, SI
+	JNZ   ahead447done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead447row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead447done
 
 ahead447row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead447same:
-	DECQ R8
-	JNZ  ahead447
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead447
 
 ahead447done:
 	LEAQ             (R10)(R11*1), R8
@@ -24280,32 +29385,56 @@ rest:
 	SUBQ    R11, R12
 
 keys449:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead450done
 
 ahead450:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead450fewer
+
+ahead450four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead450four
+
+ahead450fewer:
+	ADDQ $+4, R13
+	JZ   ahead450touched
+
+ahead450one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead450same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead450row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead450done
+	DECQ       R13
+	JNZ        ahead450one
+
+ahead450touched:
+	TESTQ SI, SI
+	JNZ   ahead450done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead450row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead450done
 
 ahead450row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead450same:
-	DECQ R8
-	JNZ  ahead450
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead450
 
 ahead450done:
 	LEAQ             (R10)(R11*1), R8
@@ -24382,33 +29511,57 @@ keys449done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead452done
 
 ahead452:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead452fewer
+
+ahead452four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead452four
+
+ahead452fewer:
+	ADDQ $+4, CX
+	JZ   ahead452touched
+
+ahead452one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead452same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead452row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead452done
+	DECQ       CX
+	JNZ        ahead452one
+
+ahead452touched:
+	TESTQ SI, SI
+	JNZ   ahead452done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead452row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead452done
 
 ahead452row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead452same:
-	DECQ AX
-	JNZ  ahead452
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead452
 
 ahead452done:
 	VZEROUPPER
@@ -24416,7 +29569,7 @@ ahead452done:
 
 // func accumulateI4x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -24433,20 +29586,33 @@ TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -24495,32 +29661,56 @@ width4:
 	SUBQ    R11, R12
 
 keys453:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead454done
 
 ahead454:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead454fewer
+
+ahead454four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead454four
+
+ahead454fewer:
+	ADDQ $+4, R13
+	JZ   ahead454touched
+
+ahead454one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead454same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead454row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead454done
+	DECQ       R13
+	JNZ        ahead454one
+
+ahead454touched:
+	TESTQ SI, SI
+	JNZ   ahead454done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead454row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead454done
 
 ahead454row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead454same:
-	DECQ R8
-	JNZ  ahead454
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead454
 
 ahead454done:
 	LEAQ             (R10)(R11*1), R8
@@ -24713,32 +29903,56 @@ width2:
 	SUBQ    R11, R12
 
 keys456:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead457done
 
 ahead457:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead457fewer
+
+ahead457four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead457four
+
+ahead457fewer:
+	ADDQ $+4, R13
+	JZ   ahead457touched
+
+ahead457one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead457same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead457row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead457done
+	DECQ       R13
+	JNZ        ahead457one
+
+ahead457touched:
+	TESTQ SI, SI
+	JNZ   ahead457done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead457row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead457done
 
 ahead457row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead457same:
-	DECQ R8
-	JNZ  ahead457
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead457
 
 ahead457done:
 	LEAQ             (R10)(R11*1), R8
@@ -24881,32 +30095,56 @@ rest:
 	SUBQ    R11, R12
 
 keys459:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead460done
 
 ahead460:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead460fewer
+
+ahead460four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead460four
+
+ahead460fewer:
+	ADDQ $+4, R13
+	JZ   ahead460touched
+
+ahead460one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead460same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead460row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead460done
+	DECQ       R13
+	JNZ        ahead460one
+
+ahead460touched:
+	TESTQ SI, SI
+	JNZ   ahead460done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead460row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead460done
 
 ahead460row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead460same:
-	DECQ R8
-	JNZ  ahead460
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead460
 
 ahead460done:
 	LEAQ             (R10)(R11*1), R8
@@ -24991,33 +30229,57 @@ keys459done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead462done
 
 ahead462:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead462fewer
+
+ahead462four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead462four
+
+ahead462fewer:
+	ADDQ $+4, CX
+	JZ   ahead462touched
+
+ahead462one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead462same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead462row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead462done
+	DECQ       CX
+	JNZ        ahead462one
+
+ahead462touched:
+	TESTQ SI, SI
+	JNZ   ahead462done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead462row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead462done
 
 ahead462row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead462same:
-	DECQ AX
-	JNZ  ahead462
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead462
 
 ahead462done:
 	VZEROUPPER
@@ -25025,7 +30287,7 @@ ahead462done:
 
 // func accumulateI4x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -25042,20 +30304,33 @@ TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -25094,32 +30369,56 @@ width2:
 	SUBQ    R12, R13
 
 keys463:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead464done
 
 ahead464:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead464fewer
+
+ahead464four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead464four
+
+ahead464fewer:
+	ADDQ $+4, R14
+	JZ   ahead464touched
+
+ahead464one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead464same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead464row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead464done
+	DECQ       R14
+	JNZ        ahead464one
+
+ahead464touched:
+	TESTQ SI, SI
+	JNZ   ahead464done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead464row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead464done
 
 ahead464row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead464same:
-	DECQ R9
-	JNZ  ahead464
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead464
 
 ahead464done:
 	LEAQ             (R11)(R12*1), R9
@@ -25275,32 +30574,56 @@ rest:
 	SUBQ    R12, R13
 
 keys466:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead467done
 
 ahead467:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead467fewer
+
+ahead467four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead467four
+
+ahead467fewer:
+	ADDQ $+4, R14
+	JZ   ahead467touched
+
+ahead467one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead467same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead467row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead467done
+	DECQ       R14
+	JNZ        ahead467one
+
+ahead467touched:
+	TESTQ SI, SI
+	JNZ   ahead467done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead467row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead467done
 
 ahead467row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead467same:
-	DECQ R9
-	JNZ  ahead467
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead467
 
 ahead467done:
 	LEAQ             (R11)(R12*1), R9
@@ -25394,33 +30717,57 @@ keys466done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead469done
 
 ahead469:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead469fewer
+
+ahead469four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead469four
+
+ahead469fewer:
+	ADDQ $+4, CX
+	JZ   ahead469touched
+
+ahead469one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead469same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead469row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead469done
+	DECQ       CX
+	JNZ        ahead469one
+
+ahead469touched:
+	TESTQ SI, SI
+	JNZ   ahead469done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead469row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead469done
 
 ahead469row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead469same:
-	DECQ AX
-	JNZ  ahead469
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead469
 
 ahead469done:
 	VZEROUPPER
@@ -25428,7 +30775,7 @@ ahead469done:
 
 // func accumulateI4x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $32-96
+TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $40-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -25445,20 +30792,33 @@ TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width2:
@@ -25499,32 +30859,56 @@ width2:
 	SUBQ    R12, R13
 
 keys470:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead471done
 
 ahead471:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead471fewer
+
+ahead471four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead471four
+
+ahead471fewer:
+	ADDQ $+4, R14
+	JZ   ahead471touched
+
+ahead471one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead471same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead471row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead471done
+	DECQ       R14
+	JNZ        ahead471one
+
+ahead471touched:
+	TESTQ SI, SI
+	JNZ   ahead471done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead471row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead471done
 
 ahead471row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead471same:
-	DECQ R9
-	JNZ  ahead471
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead471
 
 ahead471done:
 	LEAQ             (R11)(R12*1), R9
@@ -25692,32 +31076,56 @@ rest:
 	SUBQ    R12, R13
 
 keys473:
-	MOVQ  24(SP), R9
+	MOVQ  32(SP), R9
 	TESTQ R9, R9
 	JZ    ahead474done
 
 ahead474:
+	MOVQ    SI, R14
+	CMPQ    R9, R14
+	CMOVQCS R9, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R9
+	SUBQ    $+4, R14
+	JCS     ahead474fewer
+
+ahead474four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead474four
+
+ahead474fewer:
+	ADDQ $+4, R14
+	JZ   ahead474touched
+
+ahead474one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead474same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead474row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead474done
+	DECQ       R14
+	JNZ        ahead474one
+
+ahead474touched:
+	TESTQ SI, SI
+	JNZ   ahead474done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead474row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead474done
 
 ahead474row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead474same:
-	DECQ R9
-	JNZ  ahead474
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R9, R9
+	JNZ   ahead474
 
 ahead474done:
 	LEAQ             (R11)(R12*1), R9
@@ -25819,33 +31227,57 @@ keys473done:
 	JMP          rest
 
 done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead476done
 
 ahead476:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead476fewer
+
+ahead476four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead476four
+
+ahead476fewer:
+	ADDQ $+4, CX
+	JZ   ahead476touched
+
+ahead476one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead476same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead476row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead476done
+	DECQ       CX
+	JNZ        ahead476one
+
+ahead476touched:
+	TESTQ SI, SI
+	JNZ   ahead476done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead476row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead476done
 
 ahead476row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead476same:
-	DECQ AX
-	JNZ  ahead476
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead476
 
 ahead476done:
 	VZEROUPPER

@@ -6,7 +6,7 @@
 
 // func accumulateE4M3x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -24,20 +24,33 @@ TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -68,32 +81,56 @@ width8:
 	SUBQ    R9, R10
 
 keys1:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead2done
 
 ahead2:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, R11
+	JZ   ahead2touched
+
+ahead2one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead2same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead2row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead2done
+	DECQ       R11
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead2done
 
 ahead2row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead2same:
-	DECQ DX
-	JNZ  ahead2
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead2
 
 ahead2done:
 	LEAQ            (R8)(R9*1), DX
@@ -206,32 +243,56 @@ width4:
 	SUBQ    R9, R10
 
 keys4:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R11
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead5done
+	DECQ       R11
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead5same:
-	DECQ DX
-	JNZ  ahead5
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead5
 
 ahead5done:
 	LEAQ            (R8)(R9*1), DX
@@ -292,33 +353,57 @@ keys4done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead7done
 
 ahead7:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, CX
+	JZ   ahead7touched
+
+ahead7one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead7same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead7row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead7done
+	DECQ       CX
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead7done
 
 ahead7row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead7same:
-	DECQ AX
-	JNZ  ahead7
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead7
 
 ahead7done:
 	VZEROUPPER
@@ -422,7 +507,7 @@ GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -440,20 +525,33 @@ TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -492,32 +590,56 @@ width8:
 	SUBQ    R10, R11
 
 keys8:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead9done
 
 ahead9:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R12
+	JZ   ahead9touched
+
+ahead9one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead9same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead9row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead9done
+	DECQ       R12
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ SI, SI
+	JNZ   ahead9done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead9done
 
 ahead9row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead9same:
-	DECQ DI
-	JNZ  ahead9
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead9
 
 ahead9done:
 	LEAQ             (R9)(R10*1), DI
@@ -669,32 +791,56 @@ width4:
 	SUBQ    R10, R11
 
 keys11:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, R12
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead12done
+	DECQ       R12
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead12same:
-	DECQ DI
-	JNZ  ahead12
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead12
 
 ahead12done:
 	LEAQ             (R9)(R10*1), DI
@@ -774,33 +920,57 @@ keys11done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead14done
 
 ahead14:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead14fewer
+
+ahead14four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead14four
+
+ahead14fewer:
+	ADDQ $+4, CX
+	JZ   ahead14touched
+
+ahead14one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead14same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead14row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead14done
+	DECQ       CX
+	JNZ        ahead14one
+
+ahead14touched:
+	TESTQ SI, SI
+	JNZ   ahead14done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead14row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead14done
 
 ahead14row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead14same:
-	DECQ AX
-	JNZ  ahead14
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead14
 
 ahead14done:
 	VZEROUPPER
@@ -808,7 +978,7 @@ ahead14done:
 
 // func accumulateE4M3x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -826,20 +996,33 @@ TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -875,32 +1058,56 @@ width4:
 	SUBQ    R11, R12
 
 keys15:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead16done
 
 ahead16:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, R13
+	JZ   ahead16touched
+
+ahead16one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead16same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead16row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead16done
+	DECQ       R13
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ SI, SI
+	JNZ   ahead16done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead16done
 
 ahead16row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead16same:
-	DECQ R8
-	JNZ  ahead16
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead16
 
 ahead16done:
 	LEAQ             (R10)(R11*1), R8
@@ -1001,33 +1208,57 @@ keys15done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead18done
 
 ahead18:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, CX
+	JZ   ahead18touched
+
+ahead18one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead18same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead18row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead18done
+	DECQ       CX
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead18done
 
 ahead18row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead18same:
-	DECQ AX
-	JNZ  ahead18
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead18
 
 ahead18done:
 	VZEROUPPER
@@ -1035,7 +1266,7 @@ ahead18done:
 
 // func accumulateE4M3x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1053,20 +1284,33 @@ TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -1106,32 +1350,56 @@ width4:
 	SUBQ    R11, R12
 
 keys19:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, R13
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead20same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead20done
+	DECQ       R13
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ SI, SI
+	JNZ   ahead20done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead20same:
-	DECQ R8
-	JNZ  ahead20
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead20
 
 ahead20done:
 	LEAQ             (R10)(R11*1), R8
@@ -1251,33 +1519,57 @@ keys19done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead22done
 
 ahead22:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead22fewer
+
+ahead22four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead22four
+
+ahead22fewer:
+	ADDQ $+4, CX
+	JZ   ahead22touched
+
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead22same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead22row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead22done
+	DECQ       CX
+	JNZ        ahead22one
+
+ahead22touched:
+	TESTQ SI, SI
+	JNZ   ahead22done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead22done
 
 ahead22row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead22same:
-	DECQ AX
-	JNZ  ahead22
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead22
 
 ahead22done:
 	VZEROUPPER
@@ -1285,7 +1577,7 @@ ahead22done:
 
 // func accumulateE5M2x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1303,20 +1595,33 @@ TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -1347,32 +1652,56 @@ width8:
 	SUBQ    R9, R10
 
 keys23:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, R11
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead24same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead24done
+	DECQ       R11
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ SI, SI
+	JNZ   ahead24done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead24same:
-	DECQ DX
-	JNZ  ahead24
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead24
 
 ahead24done:
 	LEAQ            (R8)(R9*1), DX
@@ -1485,32 +1814,56 @@ width4:
 	SUBQ    R9, R10
 
 keys26:
-	MOVQ  24(SP), DX
+	MOVQ  32(SP), DX
 	TESTQ DX, DX
 	JZ    ahead27done
 
 ahead27:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead27fewer
+
+ahead27four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead27four
+
+ahead27fewer:
+	ADDQ $+4, R11
+	JZ   ahead27touched
+
+ahead27one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead27same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead27row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead27done
+	DECQ       R11
+	JNZ        ahead27one
+
+ahead27touched:
+	TESTQ SI, SI
+	JNZ   ahead27done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead27row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead27done
 
 ahead27row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead27same:
-	DECQ DX
-	JNZ  ahead27
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead27
 
 ahead27done:
 	LEAQ            (R8)(R9*1), DX
@@ -1571,33 +1924,57 @@ keys26done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, CX
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead29same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead29done
+	DECQ       CX
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ SI, SI
+	JNZ   ahead29done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead29same:
-	DECQ AX
-	JNZ  ahead29
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead29
 
 ahead29done:
 	VZEROUPPER
@@ -1677,7 +2054,7 @@ GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
 // func accumulateE5M2x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1695,20 +2072,33 @@ TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width8:
@@ -1747,32 +2137,56 @@ width8:
 	SUBQ    R10, R11
 
 keys30:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead31done
 
 ahead31:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead31fewer
+
+ahead31four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead31four
+
+ahead31fewer:
+	ADDQ $+4, R12
+	JZ   ahead31touched
+
+ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead31same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead31row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead31done
+	DECQ       R12
+	JNZ        ahead31one
+
+ahead31touched:
+	TESTQ SI, SI
+	JNZ   ahead31done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead31row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead31done
 
 ahead31row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead31same:
-	DECQ DI
-	JNZ  ahead31
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead31
 
 ahead31done:
 	LEAQ             (R9)(R10*1), DI
@@ -1924,32 +2338,56 @@ width4:
 	SUBQ    R10, R11
 
 keys33:
-	MOVQ  24(SP), DI
+	MOVQ  32(SP), DI
 	TESTQ DI, DI
 	JZ    ahead34done
 
 ahead34:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead34fewer
+
+ahead34four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead34four
+
+ahead34fewer:
+	ADDQ $+4, R12
+	JZ   ahead34touched
+
+ahead34one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead34same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead34row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead34done
+	DECQ       R12
+	JNZ        ahead34one
+
+ahead34touched:
+	TESTQ SI, SI
+	JNZ   ahead34done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead34done
 
 ahead34row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead34same:
-	DECQ DI
-	JNZ  ahead34
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead34
 
 ahead34done:
 	LEAQ             (R9)(R10*1), DI
@@ -2029,33 +2467,57 @@ keys33done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead36same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead36done
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ SI, SI
+	JNZ   ahead36done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead36same:
-	DECQ AX
-	JNZ  ahead36
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead36
 
 ahead36done:
 	VZEROUPPER
@@ -2063,7 +2525,7 @@ ahead36done:
 
 // func accumulateE5M2x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2081,20 +2543,33 @@ TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -2130,32 +2605,56 @@ width4:
 	SUBQ    R11, R12
 
 keys37:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead38done
 
 ahead38:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead38fewer
+
+ahead38four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead38four
+
+ahead38fewer:
+	ADDQ $+4, R13
+	JZ   ahead38touched
+
+ahead38one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead38same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead38row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead38done
+	DECQ       R13
+	JNZ        ahead38one
+
+ahead38touched:
+	TESTQ SI, SI
+	JNZ   ahead38done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead38row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead38done
 
 ahead38row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead38same:
-	DECQ R8
-	JNZ  ahead38
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead38
 
 ahead38done:
 	LEAQ             (R10)(R11*1), R8
@@ -2256,33 +2755,57 @@ keys37done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead40done
 
 ahead40:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead40fewer
+
+ahead40four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead40four
+
+ahead40fewer:
+	ADDQ $+4, CX
+	JZ   ahead40touched
+
+ahead40one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead40same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead40row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead40done
+	DECQ       CX
+	JNZ        ahead40one
+
+ahead40touched:
+	TESTQ SI, SI
+	JNZ   ahead40done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead40done
 
 ahead40row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead40same:
-	DECQ AX
-	JNZ  ahead40
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead40
 
 ahead40done:
 	VZEROUPPER
@@ -2290,7 +2813,7 @@ ahead40done:
 
 // func accumulateE5M2x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $32-96
+TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $40-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2308,20 +2831,33 @@ TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $32-96
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+80(FP), AX
 	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 24(SP)
+	MOVQ         $+0, 32(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+72(FP), DX
+	MOVQ         aheadLines+88(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+64(FP), BX
-	MOVQ         aheadLines+88(FP), SI
-	IMULQ        aheadLines+88(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 24(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 24(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
 width4:
@@ -2361,32 +2897,56 @@ width4:
 	SUBQ    R11, R12
 
 keys41:
-	MOVQ  24(SP), R8
+	MOVQ  32(SP), R8
 	TESTQ R8, R8
 	JZ    ahead42done
 
 ahead42:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead42fewer
+
+ahead42four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead42four
+
+ahead42fewer:
+	ADDQ $+4, R13
+	JZ   ahead42touched
+
+ahead42one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead42same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead42row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead42done
+	DECQ       R13
+	JNZ        ahead42one
+
+ahead42touched:
+	TESTQ SI, SI
+	JNZ   ahead42done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead42done
 
 ahead42row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead42same:
-	DECQ R8
-	JNZ  ahead42
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead42
 
 ahead42done:
 	LEAQ             (R10)(R11*1), R8
@@ -2506,33 +3066,57 @@ keys41done:
 	JMP          width4
 
 width4done:
-	MOVQ  24(SP), AX
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead44fewer
+
+ahead44four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead44four
+
+ahead44fewer:
+	ADDQ $+4, CX
+	JZ   ahead44touched
+
+ahead44one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead44same
-	MOVQ       16(SP), SI
-	INCQ       SI
-	MOVQ       SI, 16(SP)
-	CMPQ       SI, aheadKeys+80(FP)
-	JLT        ahead44row
-	MOVQ       $+0, 24(SP)
-	JMP        ahead44done
+	DECQ       CX
+	JNZ        ahead44one
+
+ahead44touched:
+	TESTQ SI, SI
+	JNZ   ahead44done
+	MOVQ  16(SP), SI
+	INCQ  SI
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
+	JLT   ahead44row
+	MOVQ  $+0, 32(SP)
+	JMP   ahead44done
 
 ahead44row:
-	MOVQ aheadOff+72(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+64(FP), BX
-	MOVQ aheadLines+88(FP), SI
-
-ahead44same:
-	DECQ AX
-	JNZ  ahead44
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead44
 
 ahead44done:
 	VZEROUPPER

@@ -20,7 +20,7 @@ var (
 
 // inHalves says that the processor does 512 bits in two halves: AMD's family 25
 // (Zen 3 and 4; only Zen 4 of it has AVX-512). Scores of 16-bit types then come from
-// vectors of 256 bits.
+// vectors of 256 bits, and sums of f32 are taken two rows at a time.
 var inHalves = hasAVX512 && isFamily25()
 
 func isFamily25() bool {
@@ -50,7 +50,7 @@ func scoresFor(e Elem) ScoresFunc {
 
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
-	case useAVX512 && e == F32:
+	case useAVX512 && inHalves && e == F32:
 		return accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
 	case useVNNI && accumulateVNNI[e][1] != nil:
 		return accumulateOfWhole(accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))

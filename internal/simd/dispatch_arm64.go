@@ -1,7 +1,7 @@
 package simd
 
 // Every arm64 CPU that Go runs on has NEON, and the kernels use no extension of it.
-const hasNEON, hasAVX2, hasAVX512, hasVNNI = true, false, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI, inHalves = true, false, false, false, false
 
 // architecture is the levels that arm64 has, best last.
 var architecture = []string{Generic, NEON}

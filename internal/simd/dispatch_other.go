@@ -2,7 +2,7 @@
 
 package simd
 
-const hasNEON, hasAVX2, hasAVX512, hasVNNI = false, false, false, false
+const hasNEON, hasAVX2, hasAVX512, hasVNNI, inHalves = false, false, false, false, false
 
 // architecture is the levels that any other architecture has.
 var architecture = []string{Generic}

@@ -6,7 +6,7 @@
 
 // func integerAccumulateI8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x1VNNI(SB), $824-105
+TEXT ·integerAccumulateI8x1VNNI(SB), $832-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -182,20 +182,33 @@ full0:
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 808(SP)
-	MOVQ      $+0, 816(SP)
+	MOVQ      $+0, 824(SP)
 	XORQ      BX, BX
 	XORQ      SI, SI
 	TESTQ     AX, AX
 	JZ        nothingAhead
 	MOVQ      aheadOff+80(FP), DX
+	MOVQ      aheadLines+96(FP), DI
 	MOVQ      (DX), BX
+	MOVQ      -8(DX)(AX*8), DX
+	SUBQ      BX, DX
 	ADDQ      ahead+72(FP), BX
-	MOVQ      aheadLines+96(FP), SI
-	IMULQ     aheadLines+96(FP), AX
-	LEAQ      -1(AX)(CX*1), AX
-	XORL      DX, DX
-	DIVL      CX
 	MOVQ      AX, 816(SP)
+	MOVQ      DI, SI
+	SHLQ      $0x06, DI
+	ADDQ      DI, DX
+	IMULQ     AX, DI
+	CMPQ      DX, DI
+	JNE       apart
+	MOVQ      $+1, 816(SP)
+	IMULQ     AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 824(SP)
 
 nothingAhead:
 channels128:
@@ -234,32 +247,56 @@ channels128:
 	MOVQ         792(SP), DX
 
 keys1:
-	MOVQ  816(SP), R8
+	MOVQ  824(SP), R8
 	TESTQ R8, R8
 	JZ    ahead2done
 
 ahead2:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, R9
+	JZ   ahead2touched
+
+ahead2one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead2same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead2row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead2done
+	DECQ       R9
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead2done
 
 ahead2row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead2same:
-	DECQ R8
-	JNZ  ahead2
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead2
 
 ahead2done:
 	MOVQ         8(CX), R8
@@ -482,32 +519,56 @@ channels64:
 	MOVQ         792(SP), DX
 
 keys3:
-	MOVQ  816(SP), R8
+	MOVQ  824(SP), R8
 	TESTQ R8, R8
 	JZ    ahead4done
 
 ahead4:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, R9
+	JZ   ahead4touched
+
+ahead4one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead4same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead4row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead4done
+	DECQ       R9
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ SI, SI
+	JNZ   ahead4done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead4done
 
 ahead4row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead4same:
-	DECQ R8
-	JNZ  ahead4
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead4
 
 ahead4done:
 	MOVQ         8(CX), R8
@@ -618,33 +679,57 @@ ahead4done:
 	JMP          channels64
 
 channels64done:
-	MOVQ  816(SP), AX
+	MOVQ  824(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, CX
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead5done
+	DECQ       CX
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead5same:
-	DECQ AX
-	JNZ  ahead5
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead5
 
 ahead5done:
 	MOVL $0x00000001, AX
@@ -678,7 +763,7 @@ GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
 
 // func integerAccumulateI8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x2VNNI(SB), $1104-105
+TEXT ·integerAccumulateI8x2VNNI(SB), $1112-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -936,20 +1021,33 @@ full1:
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 1088(SP)
-	MOVQ      $+0, 1096(SP)
+	MOVQ      $+0, 1104(SP)
 	XORQ      BX, BX
 	XORQ      SI, SI
 	TESTQ     AX, AX
 	JZ        nothingAhead
 	MOVQ      aheadOff+80(FP), DX
+	MOVQ      aheadLines+96(FP), DI
 	MOVQ      (DX), BX
+	MOVQ      -8(DX)(AX*8), DX
+	SUBQ      BX, DX
 	ADDQ      ahead+72(FP), BX
-	MOVQ      aheadLines+96(FP), SI
-	IMULQ     aheadLines+96(FP), AX
-	LEAQ      -1(AX)(CX*1), AX
-	XORL      DX, DX
-	DIVL      CX
 	MOVQ      AX, 1096(SP)
+	MOVQ      DI, SI
+	SHLQ      $0x06, DI
+	ADDQ      DI, DX
+	IMULQ     AX, DI
+	CMPQ      DX, DI
+	JNE       apart
+	MOVQ      $+1, 1096(SP)
+	IMULQ     AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1104(SP)
 
 nothingAhead:
 channels64:
@@ -988,32 +1086,56 @@ channels64:
 	MOVQ         1072(SP), DX
 
 keys6:
-	MOVQ  1096(SP), R8
+	MOVQ  1104(SP), R8
 	TESTQ R8, R8
 	JZ    ahead7done
 
 ahead7:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, R9
+	JZ   ahead7touched
+
+ahead7one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead7same
-	MOVQ       1088(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1088(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead7row
-	MOVQ       $+0, 1096(SP)
-	JMP        ahead7done
+	DECQ       R9
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  1088(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1088(SP)
+	CMPQ  SI, 1096(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 1104(SP)
+	JMP   ahead7done
 
 ahead7row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead7same:
-	DECQ R8
-	JNZ  ahead7
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead7
 
 ahead7done:
 	MOVQ         8(CX), R8
@@ -1205,33 +1327,57 @@ ahead7done:
 	JMP          channels64
 
 channels64done:
-	MOVQ  1096(SP), AX
+	MOVQ  1104(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead8same
-	MOVQ       1088(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1088(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 1096(SP)
-	JMP        ahead8done
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ SI, SI
+	JNZ   ahead8done
+	MOVQ  1088(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1088(SP)
+	CMPQ  SI, 1096(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 1104(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead8same:
-	DECQ AX
-	JNZ  ahead8
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead8
 
 ahead8done:
 	MOVL $0x00000001, AX
@@ -1247,7 +1393,7 @@ declined:
 
 // func integerAccumulateI8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x3VNNI(SB), $1384-105
+TEXT ·integerAccumulateI8x3VNNI(SB), $1392-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -1588,20 +1734,33 @@ full2:
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 1368(SP)
-	MOVQ      $+0, 1376(SP)
+	MOVQ      $+0, 1384(SP)
 	XORQ      BX, BX
 	XORQ      SI, SI
 	TESTQ     AX, AX
 	JZ        nothingAhead
 	MOVQ      aheadOff+80(FP), DX
+	MOVQ      aheadLines+96(FP), DI
 	MOVQ      (DX), BX
+	MOVQ      -8(DX)(AX*8), DX
+	SUBQ      BX, DX
 	ADDQ      ahead+72(FP), BX
-	MOVQ      aheadLines+96(FP), SI
-	IMULQ     aheadLines+96(FP), AX
-	LEAQ      -1(AX)(CX*1), AX
-	XORL      DX, DX
-	DIVL      CX
 	MOVQ      AX, 1376(SP)
+	MOVQ      DI, SI
+	SHLQ      $0x06, DI
+	ADDQ      DI, DX
+	IMULQ     AX, DI
+	CMPQ      DX, DI
+	JNE       apart
+	MOVQ      $+1, 1376(SP)
+	IMULQ     AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1384(SP)
 
 nothingAhead:
 channels64:
@@ -1640,32 +1799,56 @@ channels64:
 	MOVQ         1352(SP), DX
 
 keys9:
-	MOVQ  1376(SP), R8
+	MOVQ  1384(SP), R8
 	TESTQ R8, R8
 	JZ    ahead10done
 
 ahead10:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, R9
+	JZ   ahead10touched
+
+ahead10one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead10same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead10row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead10done
+	DECQ       R9
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead10done
 
 ahead10row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead10same:
-	DECQ R8
-	JNZ  ahead10
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead10
 
 ahead10done:
 	MOVQ         8(CX), R8
@@ -1872,32 +2055,56 @@ ahead10done:
 	MOVQ         1352(SP), DX
 
 keys11:
-	MOVQ  1376(SP), R8
+	MOVQ  1384(SP), R8
 	TESTQ R8, R8
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, R9
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead12done
+	DECQ       R9
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead12same:
-	DECQ R8
-	JNZ  ahead12
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead12
 
 ahead12done:
 	MOVQ         8(CX), R8
@@ -2010,33 +2217,57 @@ ahead12done:
 	JMP          channels64
 
 channels64done:
-	MOVQ  1376(SP), AX
+	MOVQ  1384(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead13done
 
 ahead13:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, CX
+	JZ   ahead13touched
+
+ahead13one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead13same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead13row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead13done
+	DECQ       CX
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ SI, SI
+	JNZ   ahead13done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead13done
 
 ahead13row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead13same:
-	DECQ AX
-	JNZ  ahead13
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead13
 
 ahead13done:
 	MOVL $0x00000001, AX
@@ -2052,7 +2283,7 @@ declined:
 
 // func integerAccumulateI8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x4VNNI(SB), $1664-105
+TEXT ·integerAccumulateI8x4VNNI(SB), $1672-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -2475,20 +2706,33 @@ full3:
 	IMULQ     AX, CX
 	MOVQ      aheadKeys+88(FP), AX
 	MOVQ      $+0, 1648(SP)
-	MOVQ      $+0, 1656(SP)
+	MOVQ      $+0, 1664(SP)
 	XORQ      BX, BX
 	XORQ      SI, SI
 	TESTQ     AX, AX
 	JZ        nothingAhead
 	MOVQ      aheadOff+80(FP), DX
+	MOVQ      aheadLines+96(FP), DI
 	MOVQ      (DX), BX
+	MOVQ      -8(DX)(AX*8), DX
+	SUBQ      BX, DX
 	ADDQ      ahead+72(FP), BX
-	MOVQ      aheadLines+96(FP), SI
-	IMULQ     aheadLines+96(FP), AX
-	LEAQ      -1(AX)(CX*1), AX
-	XORL      DX, DX
-	DIVL      CX
 	MOVQ      AX, 1656(SP)
+	MOVQ      DI, SI
+	SHLQ      $0x06, DI
+	ADDQ      DI, DX
+	IMULQ     AX, DI
+	CMPQ      DX, DI
+	JNE       apart
+	MOVQ      $+1, 1656(SP)
+	IMULQ     AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1664(SP)
 
 nothingAhead:
 channels64:
@@ -2527,32 +2771,56 @@ channels64:
 	MOVQ         1632(SP), DX
 
 keys14:
-	MOVQ  1656(SP), R8
+	MOVQ  1664(SP), R8
 	TESTQ R8, R8
 	JZ    ahead15done
 
 ahead15:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, R9
+	JZ   ahead15touched
+
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead15same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead15row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead15done
+	DECQ       R9
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead15done
 
 ahead15row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead15same:
-	DECQ R8
-	JNZ  ahead15
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead15
 
 ahead15done:
 	MOVQ         8(CX), R8
@@ -2771,32 +3039,56 @@ ahead15done:
 	MOVQ         1632(SP), DX
 
 keys16:
-	MOVQ  1656(SP), R8
+	MOVQ  1664(SP), R8
 	TESTQ R8, R8
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, R9
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead17same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead17done
+	DECQ       R9
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ SI, SI
+	JNZ   ahead17done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead17same:
-	DECQ R8
-	JNZ  ahead17
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead17
 
 ahead17done:
 	MOVQ         8(CX), R8
@@ -2990,33 +3282,57 @@ ahead17done:
 	JMP          channels64
 
 channels64done:
-	MOVQ  1656(SP), AX
+	MOVQ  1664(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead18done
 
 ahead18:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, CX
+	JZ   ahead18touched
+
+ahead18one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead18same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead18row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead18done
+	DECQ       CX
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead18done
 
 ahead18row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead18same:
-	DECQ AX
-	JNZ  ahead18
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead18
 
 ahead18done:
 	MOVL $0x00000001, AX
@@ -3032,7 +3348,7 @@ declined:
 
 // func integerAccumulateI4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x1VNNI(SB), $824-105
+TEXT ·integerAccumulateI4x1VNNI(SB), $832-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -3239,20 +3555,33 @@ full0:
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 808(SP)
-	MOVQ         $+0, 816(SP)
+	MOVQ         $+0, 824(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 816(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 816(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 824(SP)
 
 nothingAhead:
 channels128:
@@ -3295,32 +3624,56 @@ channels128:
 	MOVQ         792(SP), DX
 
 keys19:
-	MOVQ  816(SP), R8
+	MOVQ  824(SP), R8
 	TESTQ R8, R8
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, R9
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead20same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead20done
+	DECQ       R9
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ SI, SI
+	JNZ   ahead20done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead20same:
-	DECQ R8
-	JNZ  ahead20
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead20
 
 ahead20done:
 	MOVQ            (CX), R8
@@ -3555,32 +3908,56 @@ channels64:
 	MOVQ         792(SP), DX
 
 keys21:
-	MOVQ  816(SP), R8
+	MOVQ  824(SP), R8
 	TESTQ R8, R8
 	JZ    ahead22done
 
 ahead22:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead22fewer
+
+ahead22four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead22four
+
+ahead22fewer:
+	ADDQ $+4, R9
+	JZ   ahead22touched
+
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead22same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead22row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead22done
+	DECQ       R9
+	JNZ        ahead22one
+
+ahead22touched:
+	TESTQ SI, SI
+	JNZ   ahead22done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead22done
 
 ahead22row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead22same:
-	DECQ R8
-	JNZ  ahead22
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead22
 
 ahead22done:
 	MOVQ            (CX), R8
@@ -3695,33 +4072,57 @@ ahead22done:
 	JMP             channels64
 
 channels64done:
-	MOVQ  816(SP), AX
+	MOVQ  824(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead23done
 
 ahead23:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead23fewer
+
+ahead23four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead23four
+
+ahead23fewer:
+	ADDQ $+4, CX
+	JZ   ahead23touched
+
+ahead23one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead23same
-	MOVQ       808(SP), SI
-	INCQ       SI
-	MOVQ       SI, 808(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead23row
-	MOVQ       $+0, 816(SP)
-	JMP        ahead23done
+	DECQ       CX
+	JNZ        ahead23one
+
+ahead23touched:
+	TESTQ SI, SI
+	JNZ   ahead23done
+	MOVQ  808(SP), SI
+	INCQ  SI
+	MOVQ  SI, 808(SP)
+	CMPQ  SI, 816(SP)
+	JLT   ahead23row
+	MOVQ  $+0, 824(SP)
+	JMP   ahead23done
 
 ahead23row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead23same:
-	DECQ AX
-	JNZ  ahead23
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead23
 
 ahead23done:
 	MOVL $0x00000001, AX
@@ -3794,7 +4195,7 @@ GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
 
 // func integerAccumulateI4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x2VNNI(SB), $1104-105
+TEXT ·integerAccumulateI4x2VNNI(SB), $1112-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -4114,20 +4515,33 @@ full1:
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 1088(SP)
-	MOVQ         $+0, 1096(SP)
+	MOVQ         $+0, 1104(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 1096(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1096(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1104(SP)
 
 nothingAhead:
 channels64:
@@ -4170,32 +4584,56 @@ channels64:
 	MOVQ         1072(SP), DX
 
 keys24:
-	MOVQ  1096(SP), R8
+	MOVQ  1104(SP), R8
 	TESTQ R8, R8
 	JZ    ahead25done
 
 ahead25:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R9
+	JZ   ahead25touched
+
+ahead25one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead25same
-	MOVQ       1088(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1088(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead25row
-	MOVQ       $+0, 1096(SP)
-	JMP        ahead25done
+	DECQ       R9
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ SI, SI
+	JNZ   ahead25done
+	MOVQ  1088(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1088(SP)
+	CMPQ  SI, 1096(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 1104(SP)
+	JMP   ahead25done
 
 ahead25row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead25same:
-	DECQ R8
-	JNZ  ahead25
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead25
 
 ahead25done:
 	MOVQ            (CX), R8
@@ -4391,33 +4829,57 @@ ahead25done:
 	JMP             channels64
 
 channels64done:
-	MOVQ  1096(SP), AX
+	MOVQ  1104(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead26done
 
 ahead26:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead26fewer
+
+ahead26four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead26four
+
+ahead26fewer:
+	ADDQ $+4, CX
+	JZ   ahead26touched
+
+ahead26one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead26same
-	MOVQ       1088(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1088(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead26row
-	MOVQ       $+0, 1096(SP)
-	JMP        ahead26done
+	DECQ       CX
+	JNZ        ahead26one
+
+ahead26touched:
+	TESTQ SI, SI
+	JNZ   ahead26done
+	MOVQ  1088(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1088(SP)
+	CMPQ  SI, 1096(SP)
+	JLT   ahead26row
+	MOVQ  $+0, 1104(SP)
+	JMP   ahead26done
 
 ahead26row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead26same:
-	DECQ AX
-	JNZ  ahead26
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead26
 
 ahead26done:
 	MOVL $0x00000001, AX
@@ -4433,7 +4895,7 @@ declined:
 
 // func integerAccumulateI4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x3VNNI(SB), $1384-105
+TEXT ·integerAccumulateI4x3VNNI(SB), $1392-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -4867,20 +5329,33 @@ full2:
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 1368(SP)
-	MOVQ         $+0, 1376(SP)
+	MOVQ         $+0, 1384(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 1376(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1376(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1384(SP)
 
 nothingAhead:
 channels64:
@@ -4923,32 +5398,56 @@ channels64:
 	MOVQ         1352(SP), DX
 
 keys27:
-	MOVQ  1376(SP), R8
+	MOVQ  1384(SP), R8
 	TESTQ R8, R8
 	JZ    ahead28done
 
 ahead28:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, R9
+	JZ   ahead28touched
+
+ahead28one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead28same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead28row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead28done
+	DECQ       R9
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ SI, SI
+	JNZ   ahead28done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead28done
 
 ahead28row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead28same:
-	DECQ R8
-	JNZ  ahead28
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead28
 
 ahead28done:
 	MOVQ            (CX), R8
@@ -5163,32 +5662,56 @@ ahead28done:
 	MOVQ            1352(SP), DX
 
 keys29:
-	MOVQ  1376(SP), R8
+	MOVQ  1384(SP), R8
 	TESTQ R8, R8
 	JZ    ahead30done
 
 ahead30:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead30fewer
+
+ahead30four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead30four
+
+ahead30fewer:
+	ADDQ $+4, R9
+	JZ   ahead30touched
+
+ahead30one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead30same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead30row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead30done
+	DECQ       R9
+	JNZ        ahead30one
+
+ahead30touched:
+	TESTQ SI, SI
+	JNZ   ahead30done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead30row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead30done
 
 ahead30row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead30same:
-	DECQ R8
-	JNZ  ahead30
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead30
 
 ahead30done:
 	MOVQ            (CX), R8
@@ -5305,33 +5828,57 @@ ahead30done:
 	JMP             channels64
 
 channels64done:
-	MOVQ  1376(SP), AX
+	MOVQ  1384(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead31done
 
 ahead31:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead31fewer
+
+ahead31four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead31four
+
+ahead31fewer:
+	ADDQ $+4, CX
+	JZ   ahead31touched
+
+ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead31same
-	MOVQ       1368(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1368(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead31row
-	MOVQ       $+0, 1376(SP)
-	JMP        ahead31done
+	DECQ       CX
+	JNZ        ahead31one
+
+ahead31touched:
+	TESTQ SI, SI
+	JNZ   ahead31done
+	MOVQ  1368(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1368(SP)
+	CMPQ  SI, 1376(SP)
+	JLT   ahead31row
+	MOVQ  $+0, 1384(SP)
+	JMP   ahead31done
 
 ahead31row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead31same:
-	DECQ AX
-	JNZ  ahead31
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead31
 
 ahead31done:
 	MOVL $0x00000001, AX
@@ -5347,7 +5894,7 @@ declined:
 
 // func integerAccumulateI4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x4VNNI(SB), $1664-105
+TEXT ·integerAccumulateI4x4VNNI(SB), $1672-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -5894,20 +6441,33 @@ full3:
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 1648(SP)
-	MOVQ         $+0, 1656(SP)
+	MOVQ         $+0, 1664(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 1656(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1656(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 1664(SP)
 
 nothingAhead:
 channels64:
@@ -5950,32 +6510,56 @@ channels64:
 	MOVQ         1632(SP), DX
 
 keys32:
-	MOVQ  1656(SP), R8
+	MOVQ  1664(SP), R8
 	TESTQ R8, R8
 	JZ    ahead33done
 
 ahead33:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead33fewer
+
+ahead33four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead33four
+
+ahead33fewer:
+	ADDQ $+4, R9
+	JZ   ahead33touched
+
+ahead33one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead33same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead33row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead33done
+	DECQ       R9
+	JNZ        ahead33one
+
+ahead33touched:
+	TESTQ SI, SI
+	JNZ   ahead33done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead33row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead33done
 
 ahead33row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead33same:
-	DECQ R8
-	JNZ  ahead33
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead33
 
 ahead33done:
 	MOVQ            (CX), R8
@@ -6202,32 +6786,56 @@ ahead33done:
 	MOVQ            1632(SP), DX
 
 keys34:
-	MOVQ  1656(SP), R8
+	MOVQ  1664(SP), R8
 	TESTQ R8, R8
 	JZ    ahead35done
 
 ahead35:
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
+	SUBQ    R9, SI
+	SUBQ    R9, R8
+	SUBQ    $+4, R9
+	JCS     ahead35fewer
+
+ahead35four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R9
+	JCC        ahead35four
+
+ahead35fewer:
+	ADDQ $+4, R9
+	JZ   ahead35touched
+
+ahead35one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead35same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead35row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead35done
+	DECQ       R9
+	JNZ        ahead35one
+
+ahead35touched:
+	TESTQ SI, SI
+	JNZ   ahead35done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead35row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead35done
 
 ahead35row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead35same:
-	DECQ R8
-	JNZ  ahead35
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead35
 
 ahead35done:
 	MOVQ            (CX), R8
@@ -6425,33 +7033,57 @@ ahead35done:
 	JMP             channels64
 
 channels64done:
-	MOVQ  1656(SP), AX
+	MOVQ  1664(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead36same
-	MOVQ       1648(SP), SI
-	INCQ       SI
-	MOVQ       SI, 1648(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 1656(SP)
-	JMP        ahead36done
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ SI, SI
+	JNZ   ahead36done
+	MOVQ  1648(SP), SI
+	INCQ  SI
+	MOVQ  SI, 1648(SP)
+	CMPQ  SI, 1656(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 1664(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead36same:
-	DECQ AX
-	JNZ  ahead36
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead36
 
 ahead36done:
 	MOVL $0x00000001, AX

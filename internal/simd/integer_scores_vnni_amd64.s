@@ -3,8 +3,8 @@
 //go:build amd64
 
 // func integerScoresI8x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI8x1VNNI(SB), $528-105
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI8x1VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -68,20 +68,33 @@ TEXT ·integerScoresI8x1VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -116,32 +129,56 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  520(SP), R12
+	MOVQ  528(SP), R12
 	TESTQ R12, R12
 	JZ    ahead1done
 
 ahead1:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead1fewer
+
+ahead1four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead1four
+
+ahead1fewer:
+	ADDQ $+4, R13
+	JZ   ahead1touched
+
+ahead1one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead1same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead1row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead1done
+	DECQ       R13
+	JNZ        ahead1one
+
+ahead1touched:
+	TESTQ SI, SI
+	JNZ   ahead1done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead1row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead1done
 
 ahead1row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead1same:
-	DECQ R12
-	JNZ  ahead1
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead1
 
 ahead1done:
 	MOVQ dim+24(FP), R13
@@ -308,33 +345,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead2done
 
 ahead2:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead2fewer
+
+ahead2four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead2four
+
+ahead2fewer:
+	ADDQ $+4, CX
+	JZ   ahead2touched
+
+ahead2one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead2same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead2row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead2done
+	DECQ       CX
+	JNZ        ahead2one
+
+ahead2touched:
+	TESTQ SI, SI
+	JNZ   ahead2done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead2row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead2done
 
 ahead2row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead2same:
-	DECQ AX
-	JNZ  ahead2
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead2
 
 ahead2done:
 	KORTESTW K2, K2
@@ -344,8 +405,8 @@ ahead2done:
 	RET
 
 // func integerScoresI8x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI8x2VNNI(SB), $528-105
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI8x2VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -409,20 +470,33 @@ TEXT ·integerScoresI8x2VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -457,32 +531,56 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  520(SP), R13
+	MOVQ  528(SP), R13
 	TESTQ R13, R13
 	JZ    ahead3done
 
 ahead3:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead3fewer
+
+ahead3four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead3four
+
+ahead3fewer:
+	ADDQ $+4, R14
+	JZ   ahead3touched
+
+ahead3one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead3same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead3row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead3done
+	DECQ       R14
+	JNZ        ahead3one
+
+ahead3touched:
+	TESTQ SI, SI
+	JNZ   ahead3done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead3done
 
 ahead3row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead3same:
-	DECQ R13
-	JNZ  ahead3
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead3
 
 ahead3done:
 	MOVQ dim+24(FP), R14
@@ -689,33 +787,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead4done
 
 ahead4:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, CX
+	JZ   ahead4touched
+
+ahead4one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead4same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead4row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead4done
+	DECQ       CX
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ SI, SI
+	JNZ   ahead4done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead4done
 
 ahead4row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead4same:
-	DECQ AX
-	JNZ  ahead4
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead4
 
 ahead4done:
 	KORTESTW K2, K2
@@ -725,8 +847,8 @@ ahead4done:
 	RET
 
 // func integerScoresI8x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI8x3VNNI(SB), $528-105
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI8x3VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -790,20 +912,33 @@ TEXT ·integerScoresI8x3VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -844,32 +979,56 @@ block:
 	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R14
+	MOVQ  528(SP), R14
 	TESTQ R14, R14
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R15
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead5done
+	DECQ       R15
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead5same:
-	DECQ R14
-	JNZ  ahead5
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead5
 
 ahead5done:
 	MOVQ dim+24(FP), R15
@@ -1122,33 +1281,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead6done
 
 ahead6:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead6fewer
+
+ahead6four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead6four
+
+ahead6fewer:
+	ADDQ $+4, CX
+	JZ   ahead6touched
+
+ahead6one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead6same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead6row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead6done
+	DECQ       CX
+	JNZ        ahead6one
+
+ahead6touched:
+	TESTQ SI, SI
+	JNZ   ahead6done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead6row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead6done
 
 ahead6row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead6same:
-	DECQ AX
-	JNZ  ahead6
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead6
 
 ahead6done:
 	KORTESTW K2, K2
@@ -1158,8 +1341,8 @@ ahead6done:
 	RET
 
 // func integerScoresI8x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI8x4VNNI(SB), $528-105
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI8x4VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -1223,20 +1406,33 @@ TEXT ·integerScoresI8x4VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -1281,32 +1477,56 @@ block:
 	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R14
+	MOVQ  528(SP), R14
 	TESTQ R14, R14
 	JZ    ahead7done
 
 ahead7:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead7fewer
+
+ahead7four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead7four
+
+ahead7fewer:
+	ADDQ $+4, R15
+	JZ   ahead7touched
+
+ahead7one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead7same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead7row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead7done
+	DECQ       R15
+	JNZ        ahead7one
+
+ahead7touched:
+	TESTQ SI, SI
+	JNZ   ahead7done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead7row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead7done
 
 ahead7row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead7same:
-	DECQ R14
-	JNZ  ahead7
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead7
 
 ahead7done:
 	MOVQ dim+24(FP), R15
@@ -1603,33 +1823,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead8done
 
 ahead8:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead8same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead8done
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ SI, SI
+	JNZ   ahead8done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead8same:
-	DECQ AX
-	JNZ  ahead8
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead8
 
 ahead8done:
 	KORTESTW K2, K2
@@ -1639,8 +1883,8 @@ ahead8done:
 	RET
 
 // func integerScoresI4x1VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI4x1VNNI(SB), $528-105
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI4x1VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -1704,20 +1948,33 @@ TEXT ·integerScoresI4x1VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -1758,32 +2015,56 @@ block:
 	XORQ         R11, R11
 
 step:
-	MOVQ  520(SP), R12
+	MOVQ  528(SP), R12
 	TESTQ R12, R12
 	JZ    ahead9done
 
 ahead9:
+	MOVQ    SI, R13
+	CMPQ    R12, R13
+	CMOVQCS R12, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R12
+	SUBQ    $+4, R13
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R13
+	JZ   ahead9touched
+
+ahead9one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead9same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead9row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead9done
+	DECQ       R13
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ SI, SI
+	JNZ   ahead9done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead9done
 
 ahead9row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead9same:
-	DECQ R12
-	JNZ  ahead9
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R12, R12
+	JNZ   ahead9
 
 ahead9done:
 	MOVQ dim+24(FP), R13
@@ -2007,33 +2288,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead10done
 
 ahead10:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead10fewer
+
+ahead10four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead10four
+
+ahead10fewer:
+	ADDQ $+4, CX
+	JZ   ahead10touched
+
+ahead10one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead10same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead10row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead10done
+	DECQ       CX
+	JNZ        ahead10one
+
+ahead10touched:
+	TESTQ SI, SI
+	JNZ   ahead10done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead10row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead10done
 
 ahead10row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead10same:
-	DECQ AX
-	JNZ  ahead10
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead10
 
 ahead10done:
 	KORTESTW K2, K2
@@ -2043,8 +2348,8 @@ ahead10done:
 	RET
 
 // func integerScoresI4x2VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI4x2VNNI(SB), $528-105
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI4x2VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -2108,20 +2413,33 @@ TEXT ·integerScoresI4x2VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -2162,32 +2480,56 @@ block:
 	XORQ         R12, R12
 
 step:
-	MOVQ  520(SP), R13
+	MOVQ  528(SP), R13
 	TESTQ R13, R13
 	JZ    ahead11done
 
 ahead11:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead11fewer
+
+ahead11four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead11four
+
+ahead11fewer:
+	ADDQ $+4, R14
+	JZ   ahead11touched
+
+ahead11one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead11same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead11row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead11done
+	DECQ       R14
+	JNZ        ahead11one
+
+ahead11touched:
+	TESTQ SI, SI
+	JNZ   ahead11done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead11row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead11done
 
 ahead11row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead11same:
-	DECQ R13
-	JNZ  ahead11
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead11
 
 ahead11done:
 	MOVQ dim+24(FP), R14
@@ -2483,33 +2825,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead12done
 
 ahead12:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead12done
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead12same:
-	DECQ AX
-	JNZ  ahead12
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead12
 
 ahead12done:
 	KORTESTW K2, K2
@@ -2519,8 +2885,8 @@ ahead12done:
 	RET
 
 // func integerScoresI4x3VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI4x3VNNI(SB), $528-105
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI4x3VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -2584,20 +2950,33 @@ TEXT ·integerScoresI4x3VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -2644,32 +3023,56 @@ block:
 	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R14
+	MOVQ  528(SP), R14
 	TESTQ R14, R14
 	JZ    ahead13done
 
 ahead13:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R15
+	JZ   ahead13touched
+
+ahead13one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead13same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead13row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead13done
+	DECQ       R15
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ SI, SI
+	JNZ   ahead13done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead13done
 
 ahead13row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead13same:
-	DECQ R14
-	JNZ  ahead13
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead13
 
 ahead13done:
 	MOVQ dim+24(FP), R15
@@ -3043,33 +3446,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead14done
 
 ahead14:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead14fewer
+
+ahead14four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead14four
+
+ahead14fewer:
+	ADDQ $+4, CX
+	JZ   ahead14touched
+
+ahead14one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead14same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead14row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead14done
+	DECQ       CX
+	JNZ        ahead14one
+
+ahead14touched:
+	TESTQ SI, SI
+	JNZ   ahead14done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead14row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead14done
 
 ahead14row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead14same:
-	DECQ AX
-	JNZ  ahead14
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead14
 
 ahead14done:
 	KORTESTW K2, K2
@@ -3079,8 +3506,8 @@ ahead14done:
 	RET
 
 // func integerScoresI4x4VNNI(s *float32, stride int, q *byte, dim int, k *byte, off *int, keys int, scales *float32, most float32, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (beyond bool)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
-TEXT ·integerScoresI4x4VNNI(SB), $528-105
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·integerScoresI4x4VNNI(SB), $536-105
 	MOVQ         off+40(FP), AX
 	MOVQ         keys+48(FP), CX
 	MOVQ         k+32(FP), DX
@@ -3144,20 +3571,33 @@ TEXT ·integerScoresI4x4VNNI(SB), $528-105
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
 	MOVQ         $+0, 512(SP)
-	MOVQ         $+0, 520(SP)
+	MOVQ         $+0, 528(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         aheadLines+96(FP), SI
-	IMULQ        aheadLines+96(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 520(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 520(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 528(SP)
 
 nothingAhead:
 	MOVL         $0x80808080, AX
@@ -3208,32 +3648,56 @@ block:
 	XORQ         R13, R13
 
 step:
-	MOVQ  520(SP), R14
+	MOVQ  528(SP), R14
 	TESTQ R14, R14
 	JZ    ahead15done
 
 ahead15:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead15fewer
+
+ahead15four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead15four
+
+ahead15fewer:
+	ADDQ $+4, R15
+	JZ   ahead15touched
+
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead15same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead15row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead15done
+	DECQ       R15
+	JNZ        ahead15one
+
+ahead15touched:
+	TESTQ SI, SI
+	JNZ   ahead15done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead15done
 
 ahead15row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead15same:
-	DECQ R14
-	JNZ  ahead15
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead15
 
 ahead15done:
 	MOVQ dim+24(FP), R15
@@ -3683,33 +4147,57 @@ touched:
 	ADDQ          $+128, AX
 	SUBQ          $+16, DX
 	JG            block
-	MOVQ          520(SP), AX
+	MOVQ          528(SP), AX
 	NEGQ          AX
 	TESTQ         AX, AX
 	JZ            ahead16done
 
 ahead16:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, CX
+	JZ   ahead16touched
+
+ahead16one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead16same
-	MOVQ       512(SP), SI
-	INCQ       SI
-	MOVQ       SI, 512(SP)
-	CMPQ       SI, aheadKeys+88(FP)
-	JLT        ahead16row
-	MOVQ       $+0, 520(SP)
-	JMP        ahead16done
+	DECQ       CX
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ SI, SI
+	JNZ   ahead16done
+	MOVQ  512(SP), SI
+	INCQ  SI
+	MOVQ  SI, 512(SP)
+	CMPQ  SI, 520(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 528(SP)
+	JMP   ahead16done
 
 ahead16row:
-	MOVQ aheadOff+80(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+72(FP), BX
-	MOVQ aheadLines+96(FP), SI
-
-ahead16same:
-	DECQ AX
-	JNZ  ahead16
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead16
 
 ahead16done:
 	KORTESTW K2, K2

@@ -15,14 +15,14 @@ func Lead(e Elem, dim, rows int) int {
 }
 
 // Bytes ahead: enough for the memory's latency where a row is read once, from front
-// to back, and twice as much where sums come back to it in further passes.
+// to back, and more where sums come back to it in further passes.
 const (
-	leadNear = 8 << 10
+	leadNear = 10 << 10
 	leadFar  = 16 << 10
 )
 
 // onePass says that sums read each value once: that the registers hold them all.
 func onePass(e Elem, dim, rows int) bool {
 	const sums = 384 // 24 registers of 16
-	return useAVX512 && (rows*dim <= sums || e == F32 && rows <= 4)
+	return useAVX512 && (rows*dim <= sums || inHalves && e == F32 && rows <= 4)
 }

@@ -5,8 +5,8 @@
 #include "textflag.h"
 
 // func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -17,20 +17,33 @@ TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -42,32 +55,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead1done
 
 ahead1:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead1fewer
+
+ahead1four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead1four
+
+ahead1fewer:
+	ADDQ $+4, R9
+	JZ   ahead1touched
+
+ahead1one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead1same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead1row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead1done
+	DECQ       R9
+	JNZ        ahead1one
+
+ahead1touched:
+	TESTQ R8, R8
+	JNZ   ahead1done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead1row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead1done
 
 ahead1row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead1same:
-	DECQ SI
-	JNZ  ahead1
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead1
 
 ahead1done:
 	VMOVAPS Y0, Y1
@@ -200,33 +237,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, CX
+	JZ   ahead4touched
+
+ahead4one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead4same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead4row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead4done
+	DECQ       CX
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ R8, R8
+	JNZ   ahead4done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead4done
 
 ahead4row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead4same:
-	DECQ AX
-	JNZ  ahead4
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead4
 
 ahead4done:
 	VZEROUPPER
@@ -251,8 +312,8 @@ DATA lanesAVX2<>+60(SB)/4, $0xffffffff
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
 // func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -263,20 +324,33 @@ TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -288,32 +362,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R9
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead5same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead5done
+	DECQ       R9
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ R8, R8
+	JNZ   ahead5done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead5same:
-	DECQ SI
-	JNZ  ahead5
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead5
 
 ahead5done:
 	VMOVAPS Y0, Y1
@@ -475,41 +573,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead8same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead8done
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ R8, R8
+	JNZ   ahead8done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead8same:
-	DECQ AX
-	JNZ  ahead8
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead8
 
 ahead8done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -520,20 +642,33 @@ TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -545,32 +680,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead9done
 
 ahead9:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R9
+	JZ   ahead9touched
+
+ahead9one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead9same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead9row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead9done
+	DECQ       R9
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ R8, R8
+	JNZ   ahead9done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead9done
 
 ahead9row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead9same:
-	DECQ SI
-	JNZ  ahead9
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead9
 
 ahead9done:
 	VMOVAPS Y0, Y1
@@ -612,110 +771,62 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VMOVUPS     (SI), Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VMOVUPS     32(SI), Y9
-	VFMADD231PS 32(R10), Y9, Y1
-	VFMADD231PS 32(R10)(R11*1), Y9, Y3
-	VFMADD231PS 32(R10)(R11*2), Y9, Y5
-	VFMADD231PS 32(R12)(R11*2), Y9, Y7
-	VMOVUPS     64(SI), Y9
-	VFMADD231PS 64(R10), Y9, Y1
-	VFMADD231PS 64(R10)(R11*1), Y9, Y3
-	VFMADD231PS 64(R10)(R11*2), Y9, Y5
-	VFMADD231PS 64(R12)(R11*2), Y9, Y7
-	VMOVUPS     96(SI), Y9
-	VFMADD231PS 96(R10), Y9, Y1
-	VFMADD231PS 96(R10)(R11*1), Y9, Y3
-	VFMADD231PS 96(R10)(R11*2), Y9, Y5
-	VFMADD231PS 96(R12)(R11*2), Y9, Y7
-	VMOVUPS     128(SI), Y9
-	VFMADD231PS 128(R10), Y9, Y1
-	VFMADD231PS 128(R10)(R11*1), Y9, Y3
-	VFMADD231PS 128(R10)(R11*2), Y9, Y5
-	VFMADD231PS 128(R12)(R11*2), Y9, Y7
-	VMOVUPS     160(SI), Y9
-	VFMADD231PS 160(R10), Y9, Y1
-	VFMADD231PS 160(R10)(R11*1), Y9, Y3
-	VFMADD231PS 160(R10)(R11*2), Y9, Y5
-	VFMADD231PS 160(R12)(R11*2), Y9, Y7
-	VMOVUPS     192(SI), Y9
-	VFMADD231PS 192(R10), Y9, Y1
-	VFMADD231PS 192(R10)(R11*1), Y9, Y3
-	VFMADD231PS 192(R10)(R11*2), Y9, Y5
-	VFMADD231PS 192(R12)(R11*2), Y9, Y7
-	VMOVUPS     224(SI), Y9
-	VFMADD231PS 224(R10), Y9, Y1
-	VFMADD231PS 224(R10)(R11*1), Y9, Y3
-	VFMADD231PS 224(R10)(R11*2), Y9, Y5
-	VFMADD231PS 224(R12)(R11*2), Y9, Y7
-	VMOVUPS     (R9), Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
-	VMOVUPS     32(R9), Y9
-	VFMADD231PS 32(R10), Y9, Y2
-	VFMADD231PS 32(R10)(R11*1), Y9, Y4
-	VFMADD231PS 32(R10)(R11*2), Y9, Y6
-	VFMADD231PS 32(R12)(R11*2), Y9, Y8
-	VMOVUPS     64(R9), Y9
-	VFMADD231PS 64(R10), Y9, Y2
-	VFMADD231PS 64(R10)(R11*1), Y9, Y4
-	VFMADD231PS 64(R10)(R11*2), Y9, Y6
-	VFMADD231PS 64(R12)(R11*2), Y9, Y8
-	VMOVUPS     96(R9), Y9
-	VFMADD231PS 96(R10), Y9, Y2
-	VFMADD231PS 96(R10)(R11*1), Y9, Y4
-	VFMADD231PS 96(R10)(R11*2), Y9, Y6
-	VFMADD231PS 96(R12)(R11*2), Y9, Y8
-	VMOVUPS     128(R9), Y9
-	VFMADD231PS 128(R10), Y9, Y2
-	VFMADD231PS 128(R10)(R11*1), Y9, Y4
-	VFMADD231PS 128(R10)(R11*2), Y9, Y6
-	VFMADD231PS 128(R12)(R11*2), Y9, Y8
-	VMOVUPS     160(R9), Y9
-	VFMADD231PS 160(R10), Y9, Y2
-	VFMADD231PS 160(R10)(R11*1), Y9, Y4
-	VFMADD231PS 160(R10)(R11*2), Y9, Y6
-	VFMADD231PS 160(R12)(R11*2), Y9, Y8
-	VMOVUPS     192(R9), Y9
-	VFMADD231PS 192(R10), Y9, Y2
-	VFMADD231PS 192(R10)(R11*1), Y9, Y4
-	VFMADD231PS 192(R10)(R11*2), Y9, Y6
-	VFMADD231PS 192(R12)(R11*2), Y9, Y8
-	VMOVUPS     224(R9), Y9
-	VFMADD231PS 224(R10), Y9, Y2
-	VFMADD231PS 224(R10)(R11*1), Y9, Y4
-	VFMADD231PS 224(R10)(R11*2), Y9, Y6
-	VFMADD231PS 224(R12)(R11*2), Y9, Y8
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+256, SI
-	ADDQ        $+256, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VMOVUPS     32(SI), Y10
+	VMOVUPS     (R9), Y11
+	VMOVUPS     32(R9), Y12
+	VMOVUPS     (R10), Y13
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y11, Y2
+	VMOVUPS     (R10)(R11*1), Y13
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y11, Y4
+	VMOVUPS     (R10)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y11, Y6
+	VMOVUPS     (R12)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y11, Y8
+	VMOVUPS     32(R10), Y9
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y9, Y12, Y2
+	VMOVUPS     32(R10)(R11*1), Y9
+	VFMADD231PS Y9, Y10, Y3
+	VFMADD231PS Y9, Y12, Y4
+	VMOVUPS     32(R10)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y5
+	VFMADD231PS Y9, Y12, Y6
+	VMOVUPS     32(R12)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y7
+	VFMADD231PS Y9, Y12, Y8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+64, SI
+	ADDQ        $+64, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
 	VMOVUPS     (SI), Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VMOVUPS     (R9), Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VMOVUPS     (R9), Y10
+	VMOVUPS     (R10), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y10, Y2
+	VMOVUPS     (R10)(R11*1), Y11
+	VFMADD231PS Y11, Y9, Y3
+	VFMADD231PS Y11, Y10, Y4
+	VMOVUPS     (R10)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y10, Y6
+	VMOVUPS     (R12)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y7
+	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+32, SI
@@ -801,41 +912,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead12same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead12done
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ R8, R8
+	JNZ   ahead12done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead12same:
-	DECQ AX
-	JNZ  ahead12
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead12
 
 ahead12done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -846,20 +981,33 @@ TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -871,32 +1019,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead13done
 
 ahead13:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R9
+	JZ   ahead13touched
+
+ahead13one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead13same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead13row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead13done
+	DECQ       R9
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ R8, R8
+	JNZ   ahead13done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead13done
 
 ahead13row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead13same:
-	DECQ SI
-	JNZ  ahead13
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead13
 
 ahead13done:
 	VMOVAPS Y0, Y1
@@ -1029,41 +1201,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, CX
+	JZ   ahead16touched
+
+ahead16one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead16same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead16row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead16done
+	DECQ       CX
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ R8, R8
+	JNZ   ahead16done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead16done
 
 ahead16row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead16same:
-	DECQ AX
-	JNZ  ahead16
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead16
 
 ahead16done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1074,20 +1270,33 @@ TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1099,32 +1308,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, R9
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead17same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead17done
+	DECQ       R9
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ R8, R8
+	JNZ   ahead17done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead17same:
-	DECQ SI
-	JNZ  ahead17
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead17
 
 ahead17done:
 	VMOVAPS Y0, Y1
@@ -1286,41 +1519,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, CX
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead20same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead20done
+	DECQ       CX
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ R8, R8
+	JNZ   ahead20done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead20same:
-	DECQ AX
-	JNZ  ahead20
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead20
 
 ahead20done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1331,20 +1588,33 @@ TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1356,32 +1626,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead21done
 
 ahead21:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead21fewer
+
+ahead21four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead21four
+
+ahead21fewer:
+	ADDQ $+4, R9
+	JZ   ahead21touched
+
+ahead21one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead21same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead21row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead21done
+	DECQ       R9
+	JNZ        ahead21one
+
+ahead21touched:
+	TESTQ R8, R8
+	JNZ   ahead21done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead21row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead21done
 
 ahead21row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead21same:
-	DECQ SI
-	JNZ  ahead21
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead21
 
 ahead21done:
 	VMOVAPS Y0, Y1
@@ -1423,110 +1717,62 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VCVTPH2PS   (SI), Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VCVTPH2PS   16(SI), Y9
-	VFMADD231PS 32(R10), Y9, Y1
-	VFMADD231PS 32(R10)(R11*1), Y9, Y3
-	VFMADD231PS 32(R10)(R11*2), Y9, Y5
-	VFMADD231PS 32(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   32(SI), Y9
-	VFMADD231PS 64(R10), Y9, Y1
-	VFMADD231PS 64(R10)(R11*1), Y9, Y3
-	VFMADD231PS 64(R10)(R11*2), Y9, Y5
-	VFMADD231PS 64(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   48(SI), Y9
-	VFMADD231PS 96(R10), Y9, Y1
-	VFMADD231PS 96(R10)(R11*1), Y9, Y3
-	VFMADD231PS 96(R10)(R11*2), Y9, Y5
-	VFMADD231PS 96(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   64(SI), Y9
-	VFMADD231PS 128(R10), Y9, Y1
-	VFMADD231PS 128(R10)(R11*1), Y9, Y3
-	VFMADD231PS 128(R10)(R11*2), Y9, Y5
-	VFMADD231PS 128(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   80(SI), Y9
-	VFMADD231PS 160(R10), Y9, Y1
-	VFMADD231PS 160(R10)(R11*1), Y9, Y3
-	VFMADD231PS 160(R10)(R11*2), Y9, Y5
-	VFMADD231PS 160(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   96(SI), Y9
-	VFMADD231PS 192(R10), Y9, Y1
-	VFMADD231PS 192(R10)(R11*1), Y9, Y3
-	VFMADD231PS 192(R10)(R11*2), Y9, Y5
-	VFMADD231PS 192(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   112(SI), Y9
-	VFMADD231PS 224(R10), Y9, Y1
-	VFMADD231PS 224(R10)(R11*1), Y9, Y3
-	VFMADD231PS 224(R10)(R11*2), Y9, Y5
-	VFMADD231PS 224(R12)(R11*2), Y9, Y7
-	VCVTPH2PS   (R9), Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
-	VCVTPH2PS   16(R9), Y9
-	VFMADD231PS 32(R10), Y9, Y2
-	VFMADD231PS 32(R10)(R11*1), Y9, Y4
-	VFMADD231PS 32(R10)(R11*2), Y9, Y6
-	VFMADD231PS 32(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   32(R9), Y9
-	VFMADD231PS 64(R10), Y9, Y2
-	VFMADD231PS 64(R10)(R11*1), Y9, Y4
-	VFMADD231PS 64(R10)(R11*2), Y9, Y6
-	VFMADD231PS 64(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   48(R9), Y9
-	VFMADD231PS 96(R10), Y9, Y2
-	VFMADD231PS 96(R10)(R11*1), Y9, Y4
-	VFMADD231PS 96(R10)(R11*2), Y9, Y6
-	VFMADD231PS 96(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   64(R9), Y9
-	VFMADD231PS 128(R10), Y9, Y2
-	VFMADD231PS 128(R10)(R11*1), Y9, Y4
-	VFMADD231PS 128(R10)(R11*2), Y9, Y6
-	VFMADD231PS 128(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   80(R9), Y9
-	VFMADD231PS 160(R10), Y9, Y2
-	VFMADD231PS 160(R10)(R11*1), Y9, Y4
-	VFMADD231PS 160(R10)(R11*2), Y9, Y6
-	VFMADD231PS 160(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   96(R9), Y9
-	VFMADD231PS 192(R10), Y9, Y2
-	VFMADD231PS 192(R10)(R11*1), Y9, Y4
-	VFMADD231PS 192(R10)(R11*2), Y9, Y6
-	VFMADD231PS 192(R12)(R11*2), Y9, Y8
-	VCVTPH2PS   112(R9), Y9
-	VFMADD231PS 224(R10), Y9, Y2
-	VFMADD231PS 224(R10)(R11*1), Y9, Y4
-	VFMADD231PS 224(R10)(R11*2), Y9, Y6
-	VFMADD231PS 224(R12)(R11*2), Y9, Y8
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+128, SI
-	ADDQ        $+128, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VCVTPH2PS   16(SI), Y10
+	VCVTPH2PS   (R9), Y11
+	VCVTPH2PS   16(R9), Y12
+	VMOVUPS     (R10), Y13
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y11, Y2
+	VMOVUPS     (R10)(R11*1), Y13
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y11, Y4
+	VMOVUPS     (R10)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y11, Y6
+	VMOVUPS     (R12)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y11, Y8
+	VMOVUPS     32(R10), Y9
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y9, Y12, Y2
+	VMOVUPS     32(R10)(R11*1), Y9
+	VFMADD231PS Y9, Y10, Y3
+	VFMADD231PS Y9, Y12, Y4
+	VMOVUPS     32(R10)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y5
+	VFMADD231PS Y9, Y12, Y6
+	VMOVUPS     32(R12)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y7
+	VFMADD231PS Y9, Y12, Y8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
 	VCVTPH2PS   (SI), Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VCVTPH2PS   (R9), Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VCVTPH2PS   (R9), Y10
+	VMOVUPS     (R10), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y10, Y2
+	VMOVUPS     (R10)(R11*1), Y11
+	VFMADD231PS Y11, Y9, Y3
+	VFMADD231PS Y11, Y10, Y4
+	VMOVUPS     (R10)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y10, Y6
+	VMOVUPS     (R12)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y7
+	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+16, SI
@@ -1612,41 +1858,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead24same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead24done
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ R8, R8
+	JNZ   ahead24done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead24same:
-	DECQ AX
-	JNZ  ahead24
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead24
 
 ahead24done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1657,20 +1927,33 @@ TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1682,32 +1965,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead25done
 
 ahead25:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R9
+	JZ   ahead25touched
+
+ahead25one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead25same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead25row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead25done
+	DECQ       R9
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ R8, R8
+	JNZ   ahead25done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead25done
 
 ahead25row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead25same:
-	DECQ SI
-	JNZ  ahead25
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead25
 
 ahead25done:
 	VMOVAPS Y0, Y1
@@ -1860,41 +2167,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, CX
+	JZ   ahead28touched
+
+ahead28one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead28same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead28row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead28done
+	DECQ       CX
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ R8, R8
+	JNZ   ahead28done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead28done
 
 ahead28row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead28same:
-	DECQ AX
-	JNZ  ahead28
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead28
 
 ahead28done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1905,20 +2236,33 @@ TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1930,32 +2274,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, R9
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead29same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead29done
+	DECQ       R9
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ R8, R8
+	JNZ   ahead29done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead29same:
-	DECQ SI
-	JNZ  ahead29
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead29
 
 ahead29done:
 	VMOVAPS Y0, Y1
@@ -2137,41 +2505,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead32fewer
+
+ahead32four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead32four
+
+ahead32fewer:
+	ADDQ $+4, CX
+	JZ   ahead32touched
+
+ahead32one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead32same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead32row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead32done
+	DECQ       CX
+	JNZ        ahead32one
+
+ahead32touched:
+	TESTQ R8, R8
+	JNZ   ahead32done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead32done
 
 ahead32row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead32same:
-	DECQ AX
-	JNZ  ahead32
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead32
 
 ahead32done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2182,20 +2574,33 @@ TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2207,32 +2612,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead33done
 
 ahead33:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead33fewer
+
+ahead33four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead33four
+
+ahead33fewer:
+	ADDQ $+4, R9
+	JZ   ahead33touched
+
+ahead33one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead33same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead33row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead33done
+	DECQ       R9
+	JNZ        ahead33one
+
+ahead33touched:
+	TESTQ R8, R8
+	JNZ   ahead33done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead33row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead33done
 
 ahead33row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead33same:
-	DECQ SI
-	JNZ  ahead33
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead33
 
 ahead33done:
 	VMOVAPS Y0, Y1
@@ -2274,128 +2703,68 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VPMOVZXWD   (SI), Y9
 	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVZXWD   16(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 32(R10), Y9, Y1
-	VFMADD231PS 32(R10)(R11*1), Y9, Y3
-	VFMADD231PS 32(R10)(R11*2), Y9, Y5
-	VFMADD231PS 32(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   32(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 64(R10), Y9, Y1
-	VFMADD231PS 64(R10)(R11*1), Y9, Y3
-	VFMADD231PS 64(R10)(R11*2), Y9, Y5
-	VFMADD231PS 64(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   48(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 96(R10), Y9, Y1
-	VFMADD231PS 96(R10)(R11*1), Y9, Y3
-	VFMADD231PS 96(R10)(R11*2), Y9, Y5
-	VFMADD231PS 96(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   64(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 128(R10), Y9, Y1
-	VFMADD231PS 128(R10)(R11*1), Y9, Y3
-	VFMADD231PS 128(R10)(R11*2), Y9, Y5
-	VFMADD231PS 128(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   80(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 160(R10), Y9, Y1
-	VFMADD231PS 160(R10)(R11*1), Y9, Y3
-	VFMADD231PS 160(R10)(R11*2), Y9, Y5
-	VFMADD231PS 160(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   96(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 192(R10), Y9, Y1
-	VFMADD231PS 192(R10)(R11*1), Y9, Y3
-	VFMADD231PS 192(R10)(R11*2), Y9, Y5
-	VFMADD231PS 192(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   112(SI), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 224(R10), Y9, Y1
-	VFMADD231PS 224(R10)(R11*1), Y9, Y3
-	VFMADD231PS 224(R10)(R11*2), Y9, Y5
-	VFMADD231PS 224(R12)(R11*2), Y9, Y7
-	VPMOVZXWD   (R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
-	VPMOVZXWD   16(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 32(R10), Y9, Y2
-	VFMADD231PS 32(R10)(R11*1), Y9, Y4
-	VFMADD231PS 32(R10)(R11*2), Y9, Y6
-	VFMADD231PS 32(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   32(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 64(R10), Y9, Y2
-	VFMADD231PS 64(R10)(R11*1), Y9, Y4
-	VFMADD231PS 64(R10)(R11*2), Y9, Y6
-	VFMADD231PS 64(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   48(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 96(R10), Y9, Y2
-	VFMADD231PS 96(R10)(R11*1), Y9, Y4
-	VFMADD231PS 96(R10)(R11*2), Y9, Y6
-	VFMADD231PS 96(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   64(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 128(R10), Y9, Y2
-	VFMADD231PS 128(R10)(R11*1), Y9, Y4
-	VFMADD231PS 128(R10)(R11*2), Y9, Y6
-	VFMADD231PS 128(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   80(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 160(R10), Y9, Y2
-	VFMADD231PS 160(R10)(R11*1), Y9, Y4
-	VFMADD231PS 160(R10)(R11*2), Y9, Y6
-	VFMADD231PS 160(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   96(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 192(R10), Y9, Y2
-	VFMADD231PS 192(R10)(R11*1), Y9, Y4
-	VFMADD231PS 192(R10)(R11*2), Y9, Y6
-	VFMADD231PS 192(R12)(R11*2), Y9, Y8
-	VPMOVZXWD   112(R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS 224(R10), Y9, Y2
-	VFMADD231PS 224(R10)(R11*1), Y9, Y4
-	VFMADD231PS 224(R10)(R11*2), Y9, Y6
-	VFMADD231PS 224(R12)(R11*2), Y9, Y8
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+128, SI
-	ADDQ        $+128, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VPMOVZXWD   16(SI), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   (R9), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VPMOVZXWD   16(R9), Y12
+	VPSLLD      $0x10, Y12, Y12
+	VMOVUPS     (R10), Y13
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y11, Y2
+	VMOVUPS     (R10)(R11*1), Y13
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y11, Y4
+	VMOVUPS     (R10)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y11, Y6
+	VMOVUPS     (R12)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y11, Y8
+	VMOVUPS     32(R10), Y9
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y9, Y12, Y2
+	VMOVUPS     32(R10)(R11*1), Y9
+	VFMADD231PS Y9, Y10, Y3
+	VFMADD231PS Y9, Y12, Y4
+	VMOVUPS     32(R10)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y5
+	VFMADD231PS Y9, Y12, Y6
+	VMOVUPS     32(R12)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y7
+	VFMADD231PS Y9, Y12, Y8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+32, SI
+	ADDQ        $+32, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
 	VPMOVZXWD   (SI), Y9
 	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVZXWD   (R9), Y9
-	VPSLLD      $0x10, Y9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVZXWD   (R9), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VMOVUPS     (R10), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y10, Y2
+	VMOVUPS     (R10)(R11*1), Y11
+	VFMADD231PS Y11, Y9, Y3
+	VFMADD231PS Y11, Y10, Y4
+	VMOVUPS     (R10)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y10, Y6
+	VMOVUPS     (R12)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y7
+	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+16, SI
@@ -2483,41 +2852,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead36same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead36done
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ R8, R8
+	JNZ   ahead36done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead36same:
-	DECQ AX
-	JNZ  ahead36
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead36
 
 ahead36done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -2529,20 +2922,33 @@ TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2554,32 +2960,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead37done
 
 ahead37:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead37fewer
+
+ahead37four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead37four
+
+ahead37fewer:
+	ADDQ $+4, R9
+	JZ   ahead37touched
+
+ahead37one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead37same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead37row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead37done
+	DECQ       R9
+	JNZ        ahead37one
+
+ahead37touched:
+	TESTQ R8, R8
+	JNZ   ahead37done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead37row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead37done
 
 ahead37row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead37same:
-	DECQ SI
-	JNZ  ahead37
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead37
 
 ahead37done:
 	VMOVAPS Y1, Y2
@@ -2776,33 +3206,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead40done
 
 ahead40:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead40fewer
+
+ahead40four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead40four
+
+ahead40fewer:
+	ADDQ $+4, CX
+	JZ   ahead40touched
+
+ahead40one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead40same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead40row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead40done
+	DECQ       CX
+	JNZ        ahead40one
+
+ahead40touched:
+	TESTQ R8, R8
+	JNZ   ahead40done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead40done
 
 ahead40row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead40same:
-	DECQ AX
-	JNZ  ahead40
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead40
 
 ahead40done:
 	VZEROUPPER
@@ -2812,8 +3266,8 @@ DATA e4m3MaskAVX2<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -2825,20 +3279,33 @@ TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2850,32 +3317,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead41done
 
 ahead41:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead41fewer
+
+ahead41four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead41four
+
+ahead41fewer:
+	ADDQ $+4, R9
+	JZ   ahead41touched
+
+ahead41one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead41same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead41row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead41done
+	DECQ       R9
+	JNZ        ahead41one
+
+ahead41touched:
+	TESTQ R8, R8
+	JNZ   ahead41done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead41done
 
 ahead41row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead41same:
-	DECQ SI
-	JNZ  ahead41
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead41
 
 ahead41done:
 	VMOVAPS Y1, Y2
@@ -3101,41 +3592,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead44fewer
+
+ahead44four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead44four
+
+ahead44fewer:
+	ADDQ $+4, CX
+	JZ   ahead44touched
+
+ahead44one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead44same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead44row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead44done
+	DECQ       CX
+	JNZ        ahead44one
+
+ahead44touched:
+	TESTQ R8, R8
+	JNZ   ahead44done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead44row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead44done
 
 ahead44row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead44same:
-	DECQ AX
-	JNZ  ahead44
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead44
 
 ahead44done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -3147,20 +3662,33 @@ TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3172,32 +3700,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead45done
 
 ahead45:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead45fewer
+
+ahead45four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead45four
+
+ahead45fewer:
+	ADDQ $+4, R9
+	JZ   ahead45touched
+
+ahead45one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead45same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead45row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead45done
+	DECQ       R9
+	JNZ        ahead45one
+
+ahead45touched:
+	TESTQ R8, R8
+	JNZ   ahead45done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead45done
 
 ahead45row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead45same:
-	DECQ SI
-	JNZ  ahead45
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead45
 
 ahead45done:
 	VMOVAPS Y1, Y2
@@ -3239,145 +3791,57 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VPMOVSXBW   (SI), X10
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
-	VFMADD231PS (R10), Y10, Y2
-	VFMADD231PS (R10)(R11*1), Y10, Y4
-	VFMADD231PS (R10)(R11*2), Y10, Y6
-	VFMADD231PS (R12)(R11*2), Y10, Y8
-	VPMOVSXBW   8(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 32(R10), Y10, Y2
-	VFMADD231PS 32(R10)(R11*1), Y10, Y4
-	VFMADD231PS 32(R10)(R11*2), Y10, Y6
-	VFMADD231PS 32(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   16(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 64(R10), Y10, Y2
-	VFMADD231PS 64(R10)(R11*1), Y10, Y4
-	VFMADD231PS 64(R10)(R11*2), Y10, Y6
-	VFMADD231PS 64(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   24(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 96(R10), Y10, Y2
-	VFMADD231PS 96(R10)(R11*1), Y10, Y4
-	VFMADD231PS 96(R10)(R11*2), Y10, Y6
-	VFMADD231PS 96(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   32(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 128(R10), Y10, Y2
-	VFMADD231PS 128(R10)(R11*1), Y10, Y4
-	VFMADD231PS 128(R10)(R11*2), Y10, Y6
-	VFMADD231PS 128(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   40(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 160(R10), Y10, Y2
-	VFMADD231PS 160(R10)(R11*1), Y10, Y4
-	VFMADD231PS 160(R10)(R11*2), Y10, Y6
-	VFMADD231PS 160(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   48(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 192(R10), Y10, Y2
-	VFMADD231PS 192(R10)(R11*1), Y10, Y4
-	VFMADD231PS 192(R10)(R11*2), Y10, Y6
-	VFMADD231PS 192(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   56(SI), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 224(R10), Y10, Y2
-	VFMADD231PS 224(R10)(R11*1), Y10, Y4
-	VFMADD231PS 224(R10)(R11*2), Y10, Y6
-	VFMADD231PS 224(R12)(R11*2), Y10, Y8
-	VPMOVSXBW   (R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (R10), Y10, Y3
-	VFMADD231PS (R10)(R11*1), Y10, Y5
-	VFMADD231PS (R10)(R11*2), Y10, Y7
-	VFMADD231PS (R12)(R11*2), Y10, Y9
-	VPMOVSXBW   8(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 32(R10), Y10, Y3
-	VFMADD231PS 32(R10)(R11*1), Y10, Y5
-	VFMADD231PS 32(R10)(R11*2), Y10, Y7
-	VFMADD231PS 32(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   16(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 64(R10), Y10, Y3
-	VFMADD231PS 64(R10)(R11*1), Y10, Y5
-	VFMADD231PS 64(R10)(R11*2), Y10, Y7
-	VFMADD231PS 64(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   24(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 96(R10), Y10, Y3
-	VFMADD231PS 96(R10)(R11*1), Y10, Y5
-	VFMADD231PS 96(R10)(R11*2), Y10, Y7
-	VFMADD231PS 96(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   32(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 128(R10), Y10, Y3
-	VFMADD231PS 128(R10)(R11*1), Y10, Y5
-	VFMADD231PS 128(R10)(R11*2), Y10, Y7
-	VFMADD231PS 128(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   40(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 160(R10), Y10, Y3
-	VFMADD231PS 160(R10)(R11*1), Y10, Y5
-	VFMADD231PS 160(R10)(R11*2), Y10, Y7
-	VFMADD231PS 160(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   48(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 192(R10), Y10, Y3
-	VFMADD231PS 192(R10)(R11*1), Y10, Y5
-	VFMADD231PS 192(R10)(R11*2), Y10, Y7
-	VFMADD231PS 192(R12)(R11*2), Y10, Y9
-	VPMOVSXBW   56(R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS 224(R10), Y10, Y3
-	VFMADD231PS 224(R10)(R11*1), Y10, Y5
-	VFMADD231PS 224(R10)(R11*2), Y10, Y7
-	VFMADD231PS 224(R12)(R11*2), Y10, Y9
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+64, SI
-	ADDQ        $+64, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VPMOVSXBW   8(SI), X11
+	VPSLLW      $0x07, X11, X11
+	VPAND       X0, X11, X11
+	VCVTPH2PS   X11, Y11
+	VPMOVSXBW   (R9), X12
+	VPSLLW      $0x07, X12, X12
+	VPAND       X0, X12, X12
+	VCVTPH2PS   X12, Y12
+	VPMOVSXBW   8(R9), X13
+	VPSLLW      $0x07, X13, X13
+	VPAND       X0, X13, X13
+	VCVTPH2PS   X13, Y13
+	VMOVUPS     (R10), Y14
+	VFMADD231PS Y14, Y10, Y2
+	VFMADD231PS Y14, Y12, Y3
+	VMOVUPS     (R10)(R11*1), Y14
+	VFMADD231PS Y14, Y10, Y4
+	VFMADD231PS Y14, Y12, Y5
+	VMOVUPS     (R10)(R11*2), Y14
+	VFMADD231PS Y14, Y10, Y6
+	VFMADD231PS Y14, Y12, Y7
+	VMOVUPS     (R12)(R11*2), Y14
+	VFMADD231PS Y14, Y10, Y8
+	VFMADD231PS Y14, Y12, Y9
+	VMOVUPS     32(R10), Y10
+	VFMADD231PS Y10, Y11, Y2
+	VFMADD231PS Y10, Y13, Y3
+	VMOVUPS     32(R10)(R11*1), Y10
+	VFMADD231PS Y10, Y11, Y4
+	VFMADD231PS Y10, Y13, Y5
+	VMOVUPS     32(R10)(R11*2), Y10
+	VFMADD231PS Y10, Y11, Y6
+	VFMADD231PS Y10, Y13, Y7
+	VMOVUPS     32(R12)(R11*2), Y10
+	VFMADD231PS Y10, Y11, Y8
+	VFMADD231PS Y10, Y13, Y9
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
@@ -3385,18 +3849,22 @@ width1:
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
-	VFMADD231PS (R10), Y10, Y2
-	VFMADD231PS (R10)(R11*1), Y10, Y4
-	VFMADD231PS (R10)(R11*2), Y10, Y6
-	VFMADD231PS (R12)(R11*2), Y10, Y8
-	VPMOVSXBW   (R9), X10
-	VPSLLW      $0x07, X10, X10
-	VPAND       X0, X10, X10
-	VCVTPH2PS   X10, Y10
-	VFMADD231PS (R10), Y10, Y3
-	VFMADD231PS (R10)(R11*1), Y10, Y5
-	VFMADD231PS (R10)(R11*2), Y10, Y7
-	VFMADD231PS (R12)(R11*2), Y10, Y9
+	VPMOVSXBW   (R9), X11
+	VPSLLW      $0x07, X11, X11
+	VPAND       X0, X11, X11
+	VCVTPH2PS   X11, Y11
+	VMOVUPS     (R10), Y12
+	VFMADD231PS Y12, Y10, Y2
+	VFMADD231PS Y12, Y11, Y3
+	VMOVUPS     (R10)(R11*1), Y12
+	VFMADD231PS Y12, Y10, Y4
+	VFMADD231PS Y12, Y11, Y5
+	VMOVUPS     (R10)(R11*2), Y12
+	VFMADD231PS Y12, Y10, Y6
+	VFMADD231PS Y12, Y11, Y7
+	VMOVUPS     (R12)(R11*2), Y12
+	VFMADD231PS Y12, Y10, Y8
+	VFMADD231PS Y12, Y11, Y9
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+8, SI
@@ -3492,41 +3960,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead48fewer
+
+ahead48four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead48four
+
+ahead48fewer:
+	ADDQ $+4, CX
+	JZ   ahead48touched
+
+ahead48one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead48same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead48row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead48done
+	DECQ       CX
+	JNZ        ahead48one
+
+ahead48touched:
+	TESTQ R8, R8
+	JNZ   ahead48done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead48done
 
 ahead48row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead48same:
-	DECQ AX
-	JNZ  ahead48
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead48
 
 ahead48done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -3537,20 +4029,33 @@ TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3562,32 +4067,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead49done
 
 ahead49:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead49fewer
+
+ahead49four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead49four
+
+ahead49fewer:
+	ADDQ $+4, R9
+	JZ   ahead49touched
+
+ahead49one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead49same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead49row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead49done
+	DECQ       R9
+	JNZ        ahead49one
+
+ahead49touched:
+	TESTQ R8, R8
+	JNZ   ahead49done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead49row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead49done
 
 ahead49row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead49same:
-	DECQ SI
-	JNZ  ahead49
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead49
 
 ahead49done:
 	VMOVAPS Y0, Y1
@@ -3760,41 +4289,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead52done
 
 ahead52:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead52fewer
+
+ahead52four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead52four
+
+ahead52fewer:
+	ADDQ $+4, CX
+	JZ   ahead52touched
+
+ahead52one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead52same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead52row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead52done
+	DECQ       CX
+	JNZ        ahead52one
+
+ahead52touched:
+	TESTQ R8, R8
+	JNZ   ahead52done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead52row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead52done
 
 ahead52row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead52same:
-	DECQ AX
-	JNZ  ahead52
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead52
 
 ahead52done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -3805,20 +4358,33 @@ TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3830,32 +4396,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead53done
 
 ahead53:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead53fewer
+
+ahead53four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead53four
+
+ahead53fewer:
+	ADDQ $+4, R9
+	JZ   ahead53touched
+
+ahead53one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead53same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead53row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead53done
+	DECQ       R9
+	JNZ        ahead53one
+
+ahead53touched:
+	TESTQ R8, R8
+	JNZ   ahead53done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead53row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead53done
 
 ahead53row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead53same:
-	DECQ SI
-	JNZ  ahead53
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead53
 
 ahead53done:
 	VMOVAPS Y0, Y1
@@ -4057,41 +4647,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead56done
 
 ahead56:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead56fewer
+
+ahead56four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead56four
+
+ahead56fewer:
+	ADDQ $+4, CX
+	JZ   ahead56touched
+
+ahead56one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead56same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead56row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead56done
+	DECQ       CX
+	JNZ        ahead56one
+
+ahead56touched:
+	TESTQ R8, R8
+	JNZ   ahead56done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead56done
 
 ahead56row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead56same:
-	DECQ AX
-	JNZ  ahead56
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead56
 
 ahead56done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4102,20 +4716,33 @@ TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -4127,32 +4754,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead57done
 
 ahead57:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead57fewer
+
+ahead57four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead57four
+
+ahead57fewer:
+	ADDQ $+4, R9
+	JZ   ahead57touched
+
+ahead57one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead57same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead57row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead57done
+	DECQ       R9
+	JNZ        ahead57one
+
+ahead57touched:
+	TESTQ R8, R8
+	JNZ   ahead57done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead57row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead57done
 
 ahead57row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead57same:
-	DECQ SI
-	JNZ  ahead57
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead57
 
 ahead57done:
 	VMOVAPS Y0, Y1
@@ -4194,146 +4845,74 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VPMOVZXBW   (SI), X9
 	VPSLLW      $0x08, X9, X9
 	VCVTPH2PS   X9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVZXBW   8(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 32(R10), Y9, Y1
-	VFMADD231PS 32(R10)(R11*1), Y9, Y3
-	VFMADD231PS 32(R10)(R11*2), Y9, Y5
-	VFMADD231PS 32(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   16(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 64(R10), Y9, Y1
-	VFMADD231PS 64(R10)(R11*1), Y9, Y3
-	VFMADD231PS 64(R10)(R11*2), Y9, Y5
-	VFMADD231PS 64(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   24(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 96(R10), Y9, Y1
-	VFMADD231PS 96(R10)(R11*1), Y9, Y3
-	VFMADD231PS 96(R10)(R11*2), Y9, Y5
-	VFMADD231PS 96(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   32(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 128(R10), Y9, Y1
-	VFMADD231PS 128(R10)(R11*1), Y9, Y3
-	VFMADD231PS 128(R10)(R11*2), Y9, Y5
-	VFMADD231PS 128(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   40(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 160(R10), Y9, Y1
-	VFMADD231PS 160(R10)(R11*1), Y9, Y3
-	VFMADD231PS 160(R10)(R11*2), Y9, Y5
-	VFMADD231PS 160(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   48(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 192(R10), Y9, Y1
-	VFMADD231PS 192(R10)(R11*1), Y9, Y3
-	VFMADD231PS 192(R10)(R11*2), Y9, Y5
-	VFMADD231PS 192(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   56(SI), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 224(R10), Y9, Y1
-	VFMADD231PS 224(R10)(R11*1), Y9, Y3
-	VFMADD231PS 224(R10)(R11*2), Y9, Y5
-	VFMADD231PS 224(R12)(R11*2), Y9, Y7
-	VPMOVZXBW   (R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
-	VPMOVZXBW   8(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 32(R10), Y9, Y2
-	VFMADD231PS 32(R10)(R11*1), Y9, Y4
-	VFMADD231PS 32(R10)(R11*2), Y9, Y6
-	VFMADD231PS 32(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   16(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 64(R10), Y9, Y2
-	VFMADD231PS 64(R10)(R11*1), Y9, Y4
-	VFMADD231PS 64(R10)(R11*2), Y9, Y6
-	VFMADD231PS 64(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   24(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 96(R10), Y9, Y2
-	VFMADD231PS 96(R10)(R11*1), Y9, Y4
-	VFMADD231PS 96(R10)(R11*2), Y9, Y6
-	VFMADD231PS 96(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   32(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 128(R10), Y9, Y2
-	VFMADD231PS 128(R10)(R11*1), Y9, Y4
-	VFMADD231PS 128(R10)(R11*2), Y9, Y6
-	VFMADD231PS 128(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   40(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 160(R10), Y9, Y2
-	VFMADD231PS 160(R10)(R11*1), Y9, Y4
-	VFMADD231PS 160(R10)(R11*2), Y9, Y6
-	VFMADD231PS 160(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   48(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 192(R10), Y9, Y2
-	VFMADD231PS 192(R10)(R11*1), Y9, Y4
-	VFMADD231PS 192(R10)(R11*2), Y9, Y6
-	VFMADD231PS 192(R12)(R11*2), Y9, Y8
-	VPMOVZXBW   56(R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS 224(R10), Y9, Y2
-	VFMADD231PS 224(R10)(R11*1), Y9, Y4
-	VFMADD231PS 224(R10)(R11*2), Y9, Y6
-	VFMADD231PS 224(R12)(R11*2), Y9, Y8
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+64, SI
-	ADDQ        $+64, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VPMOVZXBW   8(SI), X10
+	VPSLLW      $0x08, X10, X10
+	VCVTPH2PS   X10, Y10
+	VPMOVZXBW   (R9), X11
+	VPSLLW      $0x08, X11, X11
+	VCVTPH2PS   X11, Y11
+	VPMOVZXBW   8(R9), X12
+	VPSLLW      $0x08, X12, X12
+	VCVTPH2PS   X12, Y12
+	VMOVUPS     (R10), Y13
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y11, Y2
+	VMOVUPS     (R10)(R11*1), Y13
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y11, Y4
+	VMOVUPS     (R10)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y11, Y6
+	VMOVUPS     (R12)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y11, Y8
+	VMOVUPS     32(R10), Y9
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y9, Y12, Y2
+	VMOVUPS     32(R10)(R11*1), Y9
+	VFMADD231PS Y9, Y10, Y3
+	VFMADD231PS Y9, Y12, Y4
+	VMOVUPS     32(R10)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y5
+	VFMADD231PS Y9, Y12, Y6
+	VMOVUPS     32(R12)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y7
+	VFMADD231PS Y9, Y12, Y8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
 	VPMOVZXBW   (SI), X9
 	VPSLLW      $0x08, X9, X9
 	VCVTPH2PS   X9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVZXBW   (R9), X9
-	VPSLLW      $0x08, X9, X9
-	VCVTPH2PS   X9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVZXBW   (R9), X10
+	VPSLLW      $0x08, X10, X10
+	VCVTPH2PS   X10, Y10
+	VMOVUPS     (R10), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y10, Y2
+	VMOVUPS     (R10)(R11*1), Y11
+	VFMADD231PS Y11, Y9, Y3
+	VFMADD231PS Y11, Y10, Y4
+	VMOVUPS     (R10)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y10, Y6
+	VMOVUPS     (R12)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y7
+	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+8, SI
@@ -4423,41 +5002,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead60done
 
 ahead60:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead60fewer
+
+ahead60four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead60four
+
+ahead60fewer:
+	ADDQ $+4, CX
+	JZ   ahead60touched
+
+ahead60one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead60same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead60row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead60done
+	DECQ       CX
+	JNZ        ahead60one
+
+ahead60touched:
+	TESTQ R8, R8
+	JNZ   ahead60done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead60row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead60done
 
 ahead60row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead60same:
-	DECQ AX
-	JNZ  ahead60
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead60
 
 ahead60done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4468,20 +5071,33 @@ TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -4493,32 +5109,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead61done
 
 ahead61:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead61fewer
+
+ahead61four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead61four
+
+ahead61fewer:
+	ADDQ $+4, R9
+	JZ   ahead61touched
+
+ahead61one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead61same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead61row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead61done
+	DECQ       R9
+	JNZ        ahead61one
+
+ahead61touched:
+	TESTQ R8, R8
+	JNZ   ahead61done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead61row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead61done
 
 ahead61row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead61same:
-	DECQ SI
-	JNZ  ahead61
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead61
 
 ahead61done:
 	VMOVAPS Y0, Y1
@@ -4671,41 +5311,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead64done
 
 ahead64:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead64fewer
+
+ahead64four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead64four
+
+ahead64fewer:
+	ADDQ $+4, CX
+	JZ   ahead64touched
+
+ahead64one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead64same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead64row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead64done
+	DECQ       CX
+	JNZ        ahead64one
+
+ahead64touched:
+	TESTQ R8, R8
+	JNZ   ahead64done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead64row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead64done
 
 ahead64row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead64same:
-	DECQ AX
-	JNZ  ahead64
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead64
 
 ahead64done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4716,20 +5380,33 @@ TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -4741,32 +5418,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead65done
 
 ahead65:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead65fewer
+
+ahead65four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead65four
+
+ahead65fewer:
+	ADDQ $+4, R9
+	JZ   ahead65touched
+
+ahead65one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead65same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead65row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead65done
+	DECQ       R9
+	JNZ        ahead65one
+
+ahead65touched:
+	TESTQ R8, R8
+	JNZ   ahead65done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead65row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead65done
 
 ahead65row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead65same:
-	DECQ SI
-	JNZ  ahead65
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead65
 
 ahead65done:
 	VMOVAPS Y0, Y1
@@ -4948,41 +5649,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead68done
 
 ahead68:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead68fewer
+
+ahead68four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead68four
+
+ahead68fewer:
+	ADDQ $+4, CX
+	JZ   ahead68touched
+
+ahead68one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead68same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead68row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead68done
+	DECQ       CX
+	JNZ        ahead68one
+
+ahead68touched:
+	TESTQ R8, R8
+	JNZ   ahead68done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead68done
 
 ahead68row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead68same:
-	DECQ AX
-	JNZ  ahead68
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead68
 
 ahead68done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4993,20 +5718,33 @@ TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5018,32 +5756,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead69done
 
 ahead69:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead69fewer
+
+ahead69four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead69four
+
+ahead69fewer:
+	ADDQ $+4, R9
+	JZ   ahead69touched
+
+ahead69one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead69same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead69row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead69done
+	DECQ       R9
+	JNZ        ahead69one
+
+ahead69touched:
+	TESTQ R8, R8
+	JNZ   ahead69done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead69row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead69done
 
 ahead69row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead69same:
-	DECQ SI
-	JNZ  ahead69
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead69
 
 ahead69done:
 	VMOVAPS Y0, Y1
@@ -5085,128 +5847,68 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ        R13, $+64
-	JLT         width8done
+width2:
+	CMPQ        R13, $+16
+	JLT         width2done
 	VPMOVSXBD   (SI), Y9
 	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVSXBD   8(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 32(R10), Y9, Y1
-	VFMADD231PS 32(R10)(R11*1), Y9, Y3
-	VFMADD231PS 32(R10)(R11*2), Y9, Y5
-	VFMADD231PS 32(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   16(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 64(R10), Y9, Y1
-	VFMADD231PS 64(R10)(R11*1), Y9, Y3
-	VFMADD231PS 64(R10)(R11*2), Y9, Y5
-	VFMADD231PS 64(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   24(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 96(R10), Y9, Y1
-	VFMADD231PS 96(R10)(R11*1), Y9, Y3
-	VFMADD231PS 96(R10)(R11*2), Y9, Y5
-	VFMADD231PS 96(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   32(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 128(R10), Y9, Y1
-	VFMADD231PS 128(R10)(R11*1), Y9, Y3
-	VFMADD231PS 128(R10)(R11*2), Y9, Y5
-	VFMADD231PS 128(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   40(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 160(R10), Y9, Y1
-	VFMADD231PS 160(R10)(R11*1), Y9, Y3
-	VFMADD231PS 160(R10)(R11*2), Y9, Y5
-	VFMADD231PS 160(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   48(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 192(R10), Y9, Y1
-	VFMADD231PS 192(R10)(R11*1), Y9, Y3
-	VFMADD231PS 192(R10)(R11*2), Y9, Y5
-	VFMADD231PS 192(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   56(SI), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 224(R10), Y9, Y1
-	VFMADD231PS 224(R10)(R11*1), Y9, Y3
-	VFMADD231PS 224(R10)(R11*2), Y9, Y5
-	VFMADD231PS 224(R12)(R11*2), Y9, Y7
-	VPMOVSXBD   (R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
-	VPMOVSXBD   8(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 32(R10), Y9, Y2
-	VFMADD231PS 32(R10)(R11*1), Y9, Y4
-	VFMADD231PS 32(R10)(R11*2), Y9, Y6
-	VFMADD231PS 32(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   16(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 64(R10), Y9, Y2
-	VFMADD231PS 64(R10)(R11*1), Y9, Y4
-	VFMADD231PS 64(R10)(R11*2), Y9, Y6
-	VFMADD231PS 64(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   24(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 96(R10), Y9, Y2
-	VFMADD231PS 96(R10)(R11*1), Y9, Y4
-	VFMADD231PS 96(R10)(R11*2), Y9, Y6
-	VFMADD231PS 96(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   32(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 128(R10), Y9, Y2
-	VFMADD231PS 128(R10)(R11*1), Y9, Y4
-	VFMADD231PS 128(R10)(R11*2), Y9, Y6
-	VFMADD231PS 128(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   40(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 160(R10), Y9, Y2
-	VFMADD231PS 160(R10)(R11*1), Y9, Y4
-	VFMADD231PS 160(R10)(R11*2), Y9, Y6
-	VFMADD231PS 160(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   48(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 192(R10), Y9, Y2
-	VFMADD231PS 192(R10)(R11*1), Y9, Y4
-	VFMADD231PS 192(R10)(R11*2), Y9, Y6
-	VFMADD231PS 192(R12)(R11*2), Y9, Y8
-	VPMOVSXBD   56(R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS 224(R10), Y9, Y2
-	VFMADD231PS 224(R10)(R11*1), Y9, Y4
-	VFMADD231PS 224(R10)(R11*2), Y9, Y6
-	VFMADD231PS 224(R12)(R11*2), Y9, Y8
-	ADDQ        $+256, R10
-	ADDQ        $+256, R12
-	ADDQ        $+64, SI
-	ADDQ        $+64, R9
-	SUBQ        $+64, R13
-	JMP         width8
+	VPMOVSXBD   8(SI), Y10
+	VCVTDQ2PS   Y10, Y10
+	VPMOVSXBD   (R9), Y11
+	VCVTDQ2PS   Y11, Y11
+	VPMOVSXBD   8(R9), Y12
+	VCVTDQ2PS   Y12, Y12
+	VMOVUPS     (R10), Y13
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y11, Y2
+	VMOVUPS     (R10)(R11*1), Y13
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y11, Y4
+	VMOVUPS     (R10)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y11, Y6
+	VMOVUPS     (R12)(R11*2), Y13
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y11, Y8
+	VMOVUPS     32(R10), Y9
+	VFMADD231PS Y9, Y10, Y1
+	VFMADD231PS Y9, Y12, Y2
+	VMOVUPS     32(R10)(R11*1), Y9
+	VFMADD231PS Y9, Y10, Y3
+	VFMADD231PS Y9, Y12, Y4
+	VMOVUPS     32(R10)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y5
+	VFMADD231PS Y9, Y12, Y6
+	VMOVUPS     32(R12)(R11*2), Y9
+	VFMADD231PS Y9, Y10, Y7
+	VFMADD231PS Y9, Y12, Y8
+	ADDQ        $+64, R10
+	ADDQ        $+64, R12
+	ADDQ        $+16, SI
+	ADDQ        $+16, R9
+	SUBQ        $+16, R13
+	JMP         width2
 
-width8done:
+width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
 	VPMOVSXBD   (SI), Y9
 	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (R10), Y9, Y1
-	VFMADD231PS (R10)(R11*1), Y9, Y3
-	VFMADD231PS (R10)(R11*2), Y9, Y5
-	VFMADD231PS (R12)(R11*2), Y9, Y7
-	VPMOVSXBD   (R9), Y9
-	VCVTDQ2PS   Y9, Y9
-	VFMADD231PS (R10), Y9, Y2
-	VFMADD231PS (R10)(R11*1), Y9, Y4
-	VFMADD231PS (R10)(R11*2), Y9, Y6
-	VFMADD231PS (R12)(R11*2), Y9, Y8
+	VPMOVSXBD   (R9), Y10
+	VCVTDQ2PS   Y10, Y10
+	VMOVUPS     (R10), Y11
+	VFMADD231PS Y11, Y9, Y1
+	VFMADD231PS Y11, Y10, Y2
+	VMOVUPS     (R10)(R11*1), Y11
+	VFMADD231PS Y11, Y9, Y3
+	VFMADD231PS Y11, Y10, Y4
+	VMOVUPS     (R10)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y5
+	VFMADD231PS Y11, Y10, Y6
+	VMOVUPS     (R12)(R11*2), Y11
+	VFMADD231PS Y11, Y9, Y7
+	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
 	ADDQ        $+8, SI
@@ -5294,41 +5996,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead72done
 
 ahead72:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead72fewer
+
+ahead72four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead72four
+
+ahead72fewer:
+	ADDQ $+4, CX
+	JZ   ahead72touched
+
+ahead72one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead72same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead72row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead72done
+	DECQ       CX
+	JNZ        ahead72one
+
+ahead72touched:
+	TESTQ R8, R8
+	JNZ   ahead72done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead72row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead72done
 
 ahead72row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead72same:
-	DECQ AX
-	JNZ  ahead72
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead72
 
 ahead72done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $24-88
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -5340,20 +6066,33 @@ TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5365,32 +6104,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead73done
 
 ahead73:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead73fewer
+
+ahead73four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead73four
+
+ahead73fewer:
+	ADDQ $+4, R9
+	JZ   ahead73touched
+
+ahead73one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead73same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead73row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead73done
+	DECQ       R9
+	JNZ        ahead73one
+
+ahead73touched:
+	TESTQ R8, R8
+	JNZ   ahead73done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead73row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead73done
 
 ahead73row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead73same:
-	DECQ SI
-	JNZ  ahead73
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead73
 
 ahead73done:
 	VMOVAPS Y1, Y2
@@ -5583,33 +6346,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead76done
 
 ahead76:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead76fewer
+
+ahead76four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead76four
+
+ahead76fewer:
+	ADDQ $+4, CX
+	JZ   ahead76touched
+
+ahead76one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead76same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead76row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead76done
+	DECQ       CX
+	JNZ        ahead76one
+
+ahead76touched:
+	TESTQ R8, R8
+	JNZ   ahead76done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead76row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead76done
 
 ahead76row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead76same:
-	DECQ AX
-	JNZ  ahead76
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead76
 
 ahead76done:
 	VZEROUPPER
@@ -5626,8 +6413,8 @@ DATA i4ShiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
 // func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $24-88
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -5639,20 +6426,33 @@ TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5664,32 +6464,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead77done
 
 ahead77:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead77fewer
+
+ahead77four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead77four
+
+ahead77fewer:
+	ADDQ $+4, R9
+	JZ   ahead77touched
+
+ahead77one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead77same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead77row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead77done
+	DECQ       R9
+	JNZ        ahead77one
+
+ahead77touched:
+	TESTQ R8, R8
+	JNZ   ahead77done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead77row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead77done
 
 ahead77row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead77same:
-	DECQ SI
-	JNZ  ahead77
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead77
 
 ahead77done:
 	VMOVAPS Y1, Y2
@@ -5911,41 +6735,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead80done
 
 ahead80:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead80fewer
+
+ahead80four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead80four
+
+ahead80fewer:
+	ADDQ $+4, CX
+	JZ   ahead80touched
+
+ahead80one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead80same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead80row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead80done
+	DECQ       CX
+	JNZ        ahead80one
+
+ahead80touched:
+	TESTQ R8, R8
+	JNZ   ahead80done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead80row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead80done
 
 ahead80row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead80same:
-	DECQ AX
-	JNZ  ahead80
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead80
 
 ahead80done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $24-88
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -5957,20 +6805,33 @@ TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5982,32 +6843,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead81done
 
 ahead81:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead81fewer
+
+ahead81four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead81four
+
+ahead81fewer:
+	ADDQ $+4, R9
+	JZ   ahead81touched
+
+ahead81one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead81same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead81row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead81done
+	DECQ       R9
+	JNZ        ahead81one
+
+ahead81touched:
+	TESTQ R8, R8
+	JNZ   ahead81done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead81row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead81done
 
 ahead81row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead81same:
-	DECQ SI
-	JNZ  ahead81
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead81
 
 ahead81done:
 	VMOVAPS Y1, Y2
@@ -6049,145 +6934,57 @@ third:
 	LEAQ (R10)(R11*1), R12
 	MOVQ dim+24(FP), R13
 
-width8:
-	CMPQ         R13, $+64
-	JLT          width8done
+width2:
+	CMPQ         R13, $+16
+	JLT          width2done
 	VPBROADCASTD (SI), Y10
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (R10), Y10, Y2
-	VFMADD231PS  (R10)(R11*1), Y10, Y4
-	VFMADD231PS  (R10)(R11*2), Y10, Y6
-	VFMADD231PS  (R12)(R11*2), Y10, Y8
-	VPBROADCASTD 4(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  32(R10), Y10, Y2
-	VFMADD231PS  32(R10)(R11*1), Y10, Y4
-	VFMADD231PS  32(R10)(R11*2), Y10, Y6
-	VFMADD231PS  32(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 8(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  64(R10), Y10, Y2
-	VFMADD231PS  64(R10)(R11*1), Y10, Y4
-	VFMADD231PS  64(R10)(R11*2), Y10, Y6
-	VFMADD231PS  64(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 12(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  96(R10), Y10, Y2
-	VFMADD231PS  96(R10)(R11*1), Y10, Y4
-	VFMADD231PS  96(R10)(R11*2), Y10, Y6
-	VFMADD231PS  96(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 16(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  128(R10), Y10, Y2
-	VFMADD231PS  128(R10)(R11*1), Y10, Y4
-	VFMADD231PS  128(R10)(R11*2), Y10, Y6
-	VFMADD231PS  128(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 20(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  160(R10), Y10, Y2
-	VFMADD231PS  160(R10)(R11*1), Y10, Y4
-	VFMADD231PS  160(R10)(R11*2), Y10, Y6
-	VFMADD231PS  160(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 24(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  192(R10), Y10, Y2
-	VFMADD231PS  192(R10)(R11*1), Y10, Y4
-	VFMADD231PS  192(R10)(R11*2), Y10, Y6
-	VFMADD231PS  192(R12)(R11*2), Y10, Y8
-	VPBROADCASTD 28(SI), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  224(R10), Y10, Y2
-	VFMADD231PS  224(R10)(R11*1), Y10, Y4
-	VFMADD231PS  224(R10)(R11*2), Y10, Y6
-	VFMADD231PS  224(R12)(R11*2), Y10, Y8
-	VPBROADCASTD (R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (R10), Y10, Y3
-	VFMADD231PS  (R10)(R11*1), Y10, Y5
-	VFMADD231PS  (R10)(R11*2), Y10, Y7
-	VFMADD231PS  (R12)(R11*2), Y10, Y9
-	VPBROADCASTD 4(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  32(R10), Y10, Y3
-	VFMADD231PS  32(R10)(R11*1), Y10, Y5
-	VFMADD231PS  32(R10)(R11*2), Y10, Y7
-	VFMADD231PS  32(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 8(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  64(R10), Y10, Y3
-	VFMADD231PS  64(R10)(R11*1), Y10, Y5
-	VFMADD231PS  64(R10)(R11*2), Y10, Y7
-	VFMADD231PS  64(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 12(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  96(R10), Y10, Y3
-	VFMADD231PS  96(R10)(R11*1), Y10, Y5
-	VFMADD231PS  96(R10)(R11*2), Y10, Y7
-	VFMADD231PS  96(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 16(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  128(R10), Y10, Y3
-	VFMADD231PS  128(R10)(R11*1), Y10, Y5
-	VFMADD231PS  128(R10)(R11*2), Y10, Y7
-	VFMADD231PS  128(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 20(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  160(R10), Y10, Y3
-	VFMADD231PS  160(R10)(R11*1), Y10, Y5
-	VFMADD231PS  160(R10)(R11*2), Y10, Y7
-	VFMADD231PS  160(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 24(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  192(R10), Y10, Y3
-	VFMADD231PS  192(R10)(R11*1), Y10, Y5
-	VFMADD231PS  192(R10)(R11*2), Y10, Y7
-	VFMADD231PS  192(R12)(R11*2), Y10, Y9
-	VPBROADCASTD 28(R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  224(R10), Y10, Y3
-	VFMADD231PS  224(R10)(R11*1), Y10, Y5
-	VFMADD231PS  224(R10)(R11*2), Y10, Y7
-	VFMADD231PS  224(R12)(R11*2), Y10, Y9
-	ADDQ         $+256, R10
-	ADDQ         $+256, R12
-	ADDQ         $+32, SI
-	ADDQ         $+32, R9
-	SUBQ         $+64, R13
-	JMP          width8
+	VPBROADCASTD 4(SI), Y11
+	VPSLLVD      Y0, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VPBROADCASTD (R9), Y12
+	VPSLLVD      Y0, Y12, Y12
+	VPSRAD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VPBROADCASTD 4(R9), Y13
+	VPSLLVD      Y0, Y13, Y13
+	VPSRAD       $0x1c, Y13, Y13
+	VCVTDQ2PS    Y13, Y13
+	VMOVUPS      (R10), Y14
+	VFMADD231PS  Y14, Y10, Y2
+	VFMADD231PS  Y14, Y12, Y3
+	VMOVUPS      (R10)(R11*1), Y14
+	VFMADD231PS  Y14, Y10, Y4
+	VFMADD231PS  Y14, Y12, Y5
+	VMOVUPS      (R10)(R11*2), Y14
+	VFMADD231PS  Y14, Y10, Y6
+	VFMADD231PS  Y14, Y12, Y7
+	VMOVUPS      (R12)(R11*2), Y14
+	VFMADD231PS  Y14, Y10, Y8
+	VFMADD231PS  Y14, Y12, Y9
+	VMOVUPS      32(R10), Y10
+	VFMADD231PS  Y10, Y11, Y2
+	VFMADD231PS  Y10, Y13, Y3
+	VMOVUPS      32(R10)(R11*1), Y10
+	VFMADD231PS  Y10, Y11, Y4
+	VFMADD231PS  Y10, Y13, Y5
+	VMOVUPS      32(R10)(R11*2), Y10
+	VFMADD231PS  Y10, Y11, Y6
+	VFMADD231PS  Y10, Y13, Y7
+	VMOVUPS      32(R12)(R11*2), Y10
+	VFMADD231PS  Y10, Y11, Y8
+	VFMADD231PS  Y10, Y13, Y9
+	ADDQ         $+64, R10
+	ADDQ         $+64, R12
+	ADDQ         $+8, SI
+	ADDQ         $+8, R9
+	SUBQ         $+16, R13
+	JMP          width2
 
-width8done:
+width2done:
 width1:
 	CMPQ         R13, $+8
 	JLT          width1done
@@ -6195,18 +6992,22 @@ width1:
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (R10), Y10, Y2
-	VFMADD231PS  (R10)(R11*1), Y10, Y4
-	VFMADD231PS  (R10)(R11*2), Y10, Y6
-	VFMADD231PS  (R12)(R11*2), Y10, Y8
-	VPBROADCASTD (R9), Y10
-	VPSLLVD      Y0, Y10, Y10
-	VPSRAD       $0x1c, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VFMADD231PS  (R10), Y10, Y3
-	VFMADD231PS  (R10)(R11*1), Y10, Y5
-	VFMADD231PS  (R10)(R11*2), Y10, Y7
-	VFMADD231PS  (R12)(R11*2), Y10, Y9
+	VPBROADCASTD (R9), Y11
+	VPSLLVD      Y0, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMOVUPS      (R10), Y12
+	VFMADD231PS  Y12, Y10, Y2
+	VFMADD231PS  Y12, Y11, Y3
+	VMOVUPS      (R10)(R11*1), Y12
+	VFMADD231PS  Y12, Y10, Y4
+	VFMADD231PS  Y12, Y11, Y5
+	VMOVUPS      (R10)(R11*2), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	VFMADD231PS  Y12, Y11, Y7
+	VMOVUPS      (R12)(R11*2), Y12
+	VFMADD231PS  Y12, Y10, Y8
+	VFMADD231PS  Y12, Y11, Y9
 	ADDQ         $+32, R10
 	ADDQ         $+32, R12
 	ADDQ         $+4, SI
@@ -6298,33 +7099,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead84done
 
 ahead84:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead84fewer
+
+ahead84four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead84four
+
+ahead84fewer:
+	ADDQ $+4, CX
+	JZ   ahead84touched
+
+ahead84one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead84same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead84row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead84done
+	DECQ       CX
+	JNZ        ahead84one
+
+ahead84touched:
+	TESTQ R8, R8
+	JNZ   ahead84done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead84row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead84done
 
 ahead84row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead84same:
-	DECQ AX
-	JNZ  ahead84
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead84
 
 ahead84done:
 	VZEROUPPER

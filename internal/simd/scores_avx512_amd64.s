@@ -5,8 +5,8 @@
 #include "textflag.h"
 
 // func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17,20 +17,33 @@ TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -42,32 +55,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead1done
 
 ahead1:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead1fewer
+
+ahead1four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead1four
+
+ahead1fewer:
+	ADDQ $+4, R9
+	JZ   ahead1touched
+
+ahead1one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead1same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead1row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead1done
+	DECQ       R9
+	JNZ        ahead1one
+
+ahead1touched:
+	TESTQ R8, R8
+	JNZ   ahead1done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead1row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead1done
 
 ahead1row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead1same:
-	DECQ SI
-	JNZ  ahead1
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead1
 
 ahead1done:
 	VMOVAPS Z0, Z1
@@ -241,41 +278,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, CX
+	JZ   ahead4touched
+
+ahead4one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead4same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead4row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead4done
+	DECQ       CX
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ R8, R8
+	JNZ   ahead4done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead4done
 
 ahead4row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead4same:
-	DECQ AX
-	JNZ  ahead4
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead4
 
 ahead4done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -286,20 +347,33 @@ TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -311,32 +385,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R9
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead5same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead5done
+	DECQ       R9
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ R8, R8
+	JNZ   ahead5done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead5same:
-	DECQ SI
-	JNZ  ahead5
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead5
 
 ahead5done:
 	VMOVAPS Z0, Z1
@@ -560,41 +658,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead8same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead8done
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ R8, R8
+	JNZ   ahead8done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead8same:
-	DECQ AX
-	JNZ  ahead8
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead8
 
 ahead8done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -605,20 +727,33 @@ TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -630,32 +765,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead9done
 
 ahead9:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R9
+	JZ   ahead9touched
+
+ahead9one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead9same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead9row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead9done
+	DECQ       R9
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ R8, R8
+	JNZ   ahead9done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead9done
 
 ahead9row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead9same:
-	DECQ SI
-	JNZ  ahead9
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead9
 
 ahead9done:
 	VMOVAPS Z0, Z1
@@ -940,41 +1099,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead12same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead12done
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ R8, R8
+	JNZ   ahead12done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead12same:
-	DECQ AX
-	JNZ  ahead12
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead12
 
 ahead12done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -985,20 +1168,33 @@ TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1010,32 +1206,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead13done
 
 ahead13:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R9
+	JZ   ahead13touched
+
+ahead13one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead13same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead13row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead13done
+	DECQ       R9
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ R8, R8
+	JNZ   ahead13done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead13done
 
 ahead13row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead13same:
-	DECQ SI
-	JNZ  ahead13
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead13
 
 ahead13done:
 	VMOVAPS Z0, Z1
@@ -1370,41 +1590,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, CX
+	JZ   ahead16touched
+
+ahead16one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead16same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead16row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead16done
+	DECQ       CX
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ R8, R8
+	JNZ   ahead16done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead16done
 
 ahead16row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead16same:
-	DECQ AX
-	JNZ  ahead16
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead16
 
 ahead16done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1415,20 +1659,33 @@ TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1440,32 +1697,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, R9
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead17same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead17done
+	DECQ       R9
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ R8, R8
+	JNZ   ahead17done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead17same:
-	DECQ SI
-	JNZ  ahead17
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead17
 
 ahead17done:
 	VMOVAPS Z0, Z1
@@ -1716,41 +1997,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, CX
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead20same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead20done
+	DECQ       CX
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ R8, R8
+	JNZ   ahead20done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead20same:
-	DECQ AX
-	JNZ  ahead20
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead20
 
 ahead20done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1761,20 +2066,33 @@ TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1786,32 +2104,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead21done
 
 ahead21:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead21fewer
+
+ahead21four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead21four
+
+ahead21fewer:
+	ADDQ $+4, R9
+	JZ   ahead21touched
+
+ahead21one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead21same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead21row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead21done
+	DECQ       R9
+	JNZ        ahead21one
+
+ahead21touched:
+	TESTQ R8, R8
+	JNZ   ahead21done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead21row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead21done
 
 ahead21row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead21same:
-	DECQ SI
-	JNZ  ahead21
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead21
 
 ahead21done:
 	VMOVAPS Z0, Z1
@@ -2088,41 +2430,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead24same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead24done
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ R8, R8
+	JNZ   ahead24done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead24same:
-	DECQ AX
-	JNZ  ahead24
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead24
 
 ahead24done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2133,20 +2499,33 @@ TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2158,32 +2537,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead25done
 
 ahead25:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R9
+	JZ   ahead25touched
+
+ahead25one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead25same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead25row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead25done
+	DECQ       R9
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ R8, R8
+	JNZ   ahead25done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead25done
 
 ahead25row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead25same:
-	DECQ SI
-	JNZ  ahead25
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead25
 
 ahead25done:
 	VMOVAPS Z0, Z1
@@ -2493,41 +2896,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, CX
+	JZ   ahead28touched
+
+ahead28one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead28same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead28row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead28done
+	DECQ       CX
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ R8, R8
+	JNZ   ahead28done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead28done
 
 ahead28row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead28same:
-	DECQ AX
-	JNZ  ahead28
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead28
 
 ahead28done:
 	VZEROUPPER
 	RET
 
 // func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2538,20 +2965,33 @@ TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2563,32 +3003,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, R9
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead29same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead29done
+	DECQ       R9
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ R8, R8
+	JNZ   ahead29done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead29same:
-	DECQ SI
-	JNZ  ahead29
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead29
 
 ahead29done:
 	VMOVAPS Z0, Z1
@@ -2924,41 +3388,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead32fewer
+
+ahead32four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead32four
+
+ahead32fewer:
+	ADDQ $+4, CX
+	JZ   ahead32touched
+
+ahead32one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead32same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead32row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead32done
+	DECQ       CX
+	JNZ        ahead32one
+
+ahead32touched:
+	TESTQ R8, R8
+	JNZ   ahead32done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead32done
 
 ahead32row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead32same:
-	DECQ AX
-	JNZ  ahead32
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead32
 
 ahead32done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2969,20 +3457,33 @@ TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -2994,32 +3495,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead33done
 
 ahead33:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead33fewer
+
+ahead33four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead33four
+
+ahead33fewer:
+	ADDQ $+4, R9
+	JZ   ahead33touched
+
+ahead33one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead33same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead33row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead33done
+	DECQ       R9
+	JNZ        ahead33one
+
+ahead33touched:
+	TESTQ R8, R8
+	JNZ   ahead33done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead33row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead33done
 
 ahead33row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead33same:
-	DECQ SI
-	JNZ  ahead33
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead33
 
 ahead33done:
 	VMOVAPS Z0, Z1
@@ -3193,41 +3718,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead36same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead36done
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ R8, R8
+	JNZ   ahead36done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead36same:
-	DECQ AX
-	JNZ  ahead36
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead36
 
 ahead36done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3238,20 +3787,33 @@ TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3263,32 +3825,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead37done
 
 ahead37:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead37fewer
+
+ahead37four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead37four
+
+ahead37fewer:
+	ADDQ $+4, R9
+	JZ   ahead37touched
+
+ahead37one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead37same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead37row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead37done
+	DECQ       R9
+	JNZ        ahead37one
+
+ahead37touched:
+	TESTQ R8, R8
+	JNZ   ahead37done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead37row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead37done
 
 ahead37row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead37same:
-	DECQ SI
-	JNZ  ahead37
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead37
 
 ahead37done:
 	VMOVAPS Z0, Z1
@@ -3512,41 +4098,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead40done
 
 ahead40:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead40fewer
+
+ahead40four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead40four
+
+ahead40fewer:
+	ADDQ $+4, CX
+	JZ   ahead40touched
+
+ahead40one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead40same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead40row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead40done
+	DECQ       CX
+	JNZ        ahead40one
+
+ahead40touched:
+	TESTQ R8, R8
+	JNZ   ahead40done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead40done
 
 ahead40row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead40same:
-	DECQ AX
-	JNZ  ahead40
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead40
 
 ahead40done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3557,20 +4167,33 @@ TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3582,32 +4205,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead41done
 
 ahead41:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead41fewer
+
+ahead41four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead41four
+
+ahead41fewer:
+	ADDQ $+4, R9
+	JZ   ahead41touched
+
+ahead41one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead41same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead41row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead41done
+	DECQ       R9
+	JNZ        ahead41one
+
+ahead41touched:
+	TESTQ R8, R8
+	JNZ   ahead41done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead41done
 
 ahead41row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead41same:
-	DECQ SI
-	JNZ  ahead41
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead41
 
 ahead41done:
 	VMOVAPS Z0, Z1
@@ -3892,41 +4539,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead44fewer
+
+ahead44four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead44four
+
+ahead44fewer:
+	ADDQ $+4, CX
+	JZ   ahead44touched
+
+ahead44one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead44same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead44row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead44done
+	DECQ       CX
+	JNZ        ahead44one
+
+ahead44touched:
+	TESTQ R8, R8
+	JNZ   ahead44done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead44row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead44done
 
 ahead44row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead44same:
-	DECQ AX
-	JNZ  ahead44
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead44
 
 ahead44done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3937,20 +4608,33 @@ TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -3962,32 +4646,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead45done
 
 ahead45:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead45fewer
+
+ahead45four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead45four
+
+ahead45fewer:
+	ADDQ $+4, R9
+	JZ   ahead45touched
+
+ahead45one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead45same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead45row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead45done
+	DECQ       R9
+	JNZ        ahead45one
+
+ahead45touched:
+	TESTQ R8, R8
+	JNZ   ahead45done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead45done
 
 ahead45row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead45same:
-	DECQ SI
-	JNZ  ahead45
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead45
 
 ahead45done:
 	VMOVAPS Z0, Z1
@@ -4322,41 +5030,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead48fewer
+
+ahead48four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead48four
+
+ahead48fewer:
+	ADDQ $+4, CX
+	JZ   ahead48touched
+
+ahead48one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead48same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead48row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead48done
+	DECQ       CX
+	JNZ        ahead48one
+
+ahead48touched:
+	TESTQ R8, R8
+	JNZ   ahead48done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead48done
 
 ahead48row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead48same:
-	DECQ AX
-	JNZ  ahead48
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead48
 
 ahead48done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4367,20 +5099,33 @@ TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -4392,32 +5137,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead49done
 
 ahead49:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead49fewer
+
+ahead49four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead49four
+
+ahead49fewer:
+	ADDQ $+4, R9
+	JZ   ahead49touched
+
+ahead49one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead49same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead49row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead49done
+	DECQ       R9
+	JNZ        ahead49one
+
+ahead49touched:
+	TESTQ R8, R8
+	JNZ   ahead49done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead49row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead49done
 
 ahead49row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead49same:
-	DECQ SI
-	JNZ  ahead49
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead49
 
 ahead49done:
 	VMOVAPS Z0, Z1
@@ -4668,41 +5437,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead52done
 
 ahead52:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead52fewer
+
+ahead52four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead52four
+
+ahead52fewer:
+	ADDQ $+4, CX
+	JZ   ahead52touched
+
+ahead52one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead52same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead52row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead52done
+	DECQ       CX
+	JNZ        ahead52one
+
+ahead52touched:
+	TESTQ R8, R8
+	JNZ   ahead52done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead52row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead52done
 
 ahead52row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead52same:
-	DECQ AX
-	JNZ  ahead52
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead52
 
 ahead52done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4713,20 +5506,33 @@ TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -4738,32 +5544,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead53done
 
 ahead53:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead53fewer
+
+ahead53four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead53four
+
+ahead53fewer:
+	ADDQ $+4, R9
+	JZ   ahead53touched
+
+ahead53one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead53same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead53row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead53done
+	DECQ       R9
+	JNZ        ahead53one
+
+ahead53touched:
+	TESTQ R8, R8
+	JNZ   ahead53done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead53row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead53done
 
 ahead53row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead53same:
-	DECQ SI
-	JNZ  ahead53
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead53
 
 ahead53done:
 	VMOVAPS Z0, Z1
@@ -5040,41 +5870,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead56done
 
 ahead56:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead56fewer
+
+ahead56four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead56four
+
+ahead56fewer:
+	ADDQ $+4, CX
+	JZ   ahead56touched
+
+ahead56one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead56same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead56row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead56done
+	DECQ       CX
+	JNZ        ahead56one
+
+ahead56touched:
+	TESTQ R8, R8
+	JNZ   ahead56done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead56done
 
 ahead56row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead56same:
-	DECQ AX
-	JNZ  ahead56
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead56
 
 ahead56done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5085,20 +5939,33 @@ TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5110,32 +5977,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead57done
 
 ahead57:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead57fewer
+
+ahead57four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead57four
+
+ahead57fewer:
+	ADDQ $+4, R9
+	JZ   ahead57touched
+
+ahead57one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead57same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead57row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead57done
+	DECQ       R9
+	JNZ        ahead57one
+
+ahead57touched:
+	TESTQ R8, R8
+	JNZ   ahead57done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead57row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead57done
 
 ahead57row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead57same:
-	DECQ SI
-	JNZ  ahead57
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead57
 
 ahead57done:
 	VMOVAPS Z0, Z1
@@ -5445,41 +6336,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead60done
 
 ahead60:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead60fewer
+
+ahead60four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead60four
+
+ahead60fewer:
+	ADDQ $+4, CX
+	JZ   ahead60touched
+
+ahead60one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead60same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead60row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead60done
+	DECQ       CX
+	JNZ        ahead60one
+
+ahead60touched:
+	TESTQ R8, R8
+	JNZ   ahead60done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead60row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead60done
 
 ahead60row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead60same:
-	DECQ AX
-	JNZ  ahead60
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead60
 
 ahead60done:
 	VZEROUPPER
 	RET
 
 // func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5490,20 +6405,33 @@ TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5515,32 +6443,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead61done
 
 ahead61:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead61fewer
+
+ahead61four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead61four
+
+ahead61fewer:
+	ADDQ $+4, R9
+	JZ   ahead61touched
+
+ahead61one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead61same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead61row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead61done
+	DECQ       R9
+	JNZ        ahead61one
+
+ahead61touched:
+	TESTQ R8, R8
+	JNZ   ahead61done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead61row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead61done
 
 ahead61row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead61same:
-	DECQ SI
-	JNZ  ahead61
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead61
 
 ahead61done:
 	VMOVAPS Z0, Z1
@@ -5876,41 +6828,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead64done
 
 ahead64:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead64fewer
+
+ahead64four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead64four
+
+ahead64fewer:
+	ADDQ $+4, CX
+	JZ   ahead64touched
+
+ahead64one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead64same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead64row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead64done
+	DECQ       CX
+	JNZ        ahead64one
+
+ahead64touched:
+	TESTQ R8, R8
+	JNZ   ahead64done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead64row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead64done
 
 ahead64row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead64same:
-	DECQ AX
-	JNZ  ahead64
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead64
 
 ahead64done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5921,20 +6897,33 @@ TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -5946,32 +6935,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead65done
 
 ahead65:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead65fewer
+
+ahead65four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead65four
+
+ahead65fewer:
+	ADDQ $+4, R9
+	JZ   ahead65touched
+
+ahead65one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead65same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead65row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead65done
+	DECQ       R9
+	JNZ        ahead65one
+
+ahead65touched:
+	TESTQ R8, R8
+	JNZ   ahead65done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead65row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead65done
 
 ahead65row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead65same:
-	DECQ SI
-	JNZ  ahead65
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead65
 
 ahead65done:
 	VMOVAPS Z0, Z1
@@ -6173,41 +7186,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead68done
 
 ahead68:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead68fewer
+
+ahead68four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead68four
+
+ahead68fewer:
+	ADDQ $+4, CX
+	JZ   ahead68touched
+
+ahead68one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead68same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead68row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead68done
+	DECQ       CX
+	JNZ        ahead68one
+
+ahead68touched:
+	TESTQ R8, R8
+	JNZ   ahead68done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead68done
 
 ahead68row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead68same:
-	DECQ AX
-	JNZ  ahead68
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead68
 
 ahead68done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6218,20 +7255,33 @@ TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -6243,32 +7293,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead69done
 
 ahead69:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead69fewer
+
+ahead69four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead69four
+
+ahead69fewer:
+	ADDQ $+4, R9
+	JZ   ahead69touched
+
+ahead69one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead69same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead69row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead69done
+	DECQ       R9
+	JNZ        ahead69one
+
+ahead69touched:
+	TESTQ R8, R8
+	JNZ   ahead69done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead69row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead69done
 
 ahead69row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead69same:
-	DECQ SI
-	JNZ  ahead69
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead69
 
 ahead69done:
 	VMOVAPS Z0, Z1
@@ -6520,41 +7594,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead72done
 
 ahead72:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead72fewer
+
+ahead72four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead72four
+
+ahead72fewer:
+	ADDQ $+4, CX
+	JZ   ahead72touched
+
+ahead72one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead72same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead72row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead72done
+	DECQ       CX
+	JNZ        ahead72one
+
+ahead72touched:
+	TESTQ R8, R8
+	JNZ   ahead72done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead72row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead72done
 
 ahead72row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead72same:
-	DECQ AX
-	JNZ  ahead72
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead72
 
 ahead72done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6565,20 +7663,33 @@ TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -6590,32 +7701,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead73done
 
 ahead73:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead73fewer
+
+ahead73four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead73four
+
+ahead73fewer:
+	ADDQ $+4, R9
+	JZ   ahead73touched
+
+ahead73one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead73same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead73row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead73done
+	DECQ       R9
+	JNZ        ahead73one
+
+ahead73touched:
+	TESTQ R8, R8
+	JNZ   ahead73done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead73row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead73done
 
 ahead73row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead73same:
-	DECQ SI
-	JNZ  ahead73
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead73
 
 ahead73done:
 	VMOVAPS Z0, Z1
@@ -6928,41 +8063,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead76done
 
 ahead76:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead76fewer
+
+ahead76four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead76four
+
+ahead76fewer:
+	ADDQ $+4, CX
+	JZ   ahead76touched
+
+ahead76one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead76same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead76row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead76done
+	DECQ       CX
+	JNZ        ahead76one
+
+ahead76touched:
+	TESTQ R8, R8
+	JNZ   ahead76done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead76row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead76done
 
 ahead76row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead76same:
-	DECQ AX
-	JNZ  ahead76
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead76
 
 ahead76done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6973,20 +8132,33 @@ TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -6998,32 +8170,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead77done
 
 ahead77:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead77fewer
+
+ahead77four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead77four
+
+ahead77fewer:
+	ADDQ $+4, R9
+	JZ   ahead77touched
+
+ahead77one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead77same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead77row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead77done
+	DECQ       R9
+	JNZ        ahead77one
+
+ahead77touched:
+	TESTQ R8, R8
+	JNZ   ahead77done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead77row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead77done
 
 ahead77row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead77same:
-	DECQ SI
-	JNZ  ahead77
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead77
 
 ahead77done:
 	VMOVAPS Z0, Z1
@@ -7386,41 +8582,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead80done
 
 ahead80:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead80fewer
+
+ahead80four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead80four
+
+ahead80fewer:
+	ADDQ $+4, CX
+	JZ   ahead80touched
+
+ahead80one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead80same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead80row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead80done
+	DECQ       CX
+	JNZ        ahead80one
+
+ahead80touched:
+	TESTQ R8, R8
+	JNZ   ahead80done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead80row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead80done
 
 ahead80row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead80same:
-	DECQ AX
-	JNZ  ahead80
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead80
 
 ahead80done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7431,20 +8651,33 @@ TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -7456,32 +8689,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead81done
 
 ahead81:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead81fewer
+
+ahead81four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead81four
+
+ahead81fewer:
+	ADDQ $+4, R9
+	JZ   ahead81touched
+
+ahead81one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead81same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead81row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead81done
+	DECQ       R9
+	JNZ        ahead81one
+
+ahead81touched:
+	TESTQ R8, R8
+	JNZ   ahead81done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead81row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead81done
 
 ahead81row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead81same:
-	DECQ SI
-	JNZ  ahead81
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead81
 
 ahead81done:
 	VMOVAPS Z0, Z1
@@ -7744,41 +9001,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead84done
 
 ahead84:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead84fewer
+
+ahead84four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead84four
+
+ahead84fewer:
+	ADDQ $+4, CX
+	JZ   ahead84touched
+
+ahead84one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead84same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead84row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead84done
+	DECQ       CX
+	JNZ        ahead84one
+
+ahead84touched:
+	TESTQ R8, R8
+	JNZ   ahead84done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead84row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead84done
 
 ahead84row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead84same:
-	DECQ AX
-	JNZ  ahead84
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead84
 
 ahead84done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7789,20 +9070,33 @@ TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -7814,32 +9108,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead85done
 
 ahead85:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead85fewer
+
+ahead85four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead85four
+
+ahead85fewer:
+	ADDQ $+4, R9
+	JZ   ahead85touched
+
+ahead85one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead85same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead85row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead85done
+	DECQ       R9
+	JNZ        ahead85one
+
+ahead85touched:
+	TESTQ R8, R8
+	JNZ   ahead85done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead85row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead85done
 
 ahead85row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead85same:
-	DECQ SI
-	JNZ  ahead85
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead85
 
 ahead85done:
 	VMOVAPS Z0, Z1
@@ -8128,41 +9446,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead88done
 
 ahead88:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead88fewer
+
+ahead88four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead88four
+
+ahead88fewer:
+	ADDQ $+4, CX
+	JZ   ahead88touched
+
+ahead88one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead88same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead88row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead88done
+	DECQ       CX
+	JNZ        ahead88one
+
+ahead88touched:
+	TESTQ R8, R8
+	JNZ   ahead88done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead88row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead88done
 
 ahead88row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead88same:
-	DECQ AX
-	JNZ  ahead88
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead88
 
 ahead88done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8173,20 +9515,33 @@ TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -8198,32 +9553,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead89done
 
 ahead89:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead89fewer
+
+ahead89four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead89four
+
+ahead89fewer:
+	ADDQ $+4, R9
+	JZ   ahead89touched
+
+ahead89one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead89same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead89row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead89done
+	DECQ       R9
+	JNZ        ahead89one
+
+ahead89touched:
+	TESTQ R8, R8
+	JNZ   ahead89done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead89row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead89done
 
 ahead89row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead89same:
-	DECQ SI
-	JNZ  ahead89
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead89
 
 ahead89done:
 	VMOVAPS Z0, Z1
@@ -8545,41 +9924,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead92done
 
 ahead92:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead92fewer
+
+ahead92four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead92four
+
+ahead92fewer:
+	ADDQ $+4, CX
+	JZ   ahead92touched
+
+ahead92one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead92same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead92row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead92done
+	DECQ       CX
+	JNZ        ahead92one
+
+ahead92touched:
+	TESTQ R8, R8
+	JNZ   ahead92done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead92row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead92done
 
 ahead92row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead92same:
-	DECQ AX
-	JNZ  ahead92
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead92
 
 ahead92done:
 	VZEROUPPER
 	RET
 
 // func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8590,20 +9993,33 @@ TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -8615,32 +10031,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead93done
 
 ahead93:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead93fewer
+
+ahead93four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead93four
+
+ahead93fewer:
+	ADDQ $+4, R9
+	JZ   ahead93touched
+
+ahead93one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead93same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead93row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead93done
+	DECQ       R9
+	JNZ        ahead93one
+
+ahead93touched:
+	TESTQ R8, R8
+	JNZ   ahead93done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead93row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead93done
 
 ahead93row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead93same:
-	DECQ SI
-	JNZ  ahead93
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead93
 
 ahead93done:
 	VMOVAPS Z0, Z1
@@ -8988,41 +10428,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead96done
 
 ahead96:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead96fewer
+
+ahead96four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead96four
+
+ahead96fewer:
+	ADDQ $+4, CX
+	JZ   ahead96touched
+
+ahead96one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead96same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead96row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead96done
+	DECQ       CX
+	JNZ        ahead96one
+
+ahead96touched:
+	TESTQ R8, R8
+	JNZ   ahead96done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead96row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead96done
 
 ahead96row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead96same:
-	DECQ AX
-	JNZ  ahead96
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead96
 
 ahead96done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -9034,20 +10498,33 @@ TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -9059,32 +10536,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead97done
 
 ahead97:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead97fewer
+
+ahead97four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead97four
+
+ahead97fewer:
+	ADDQ $+4, R9
+	JZ   ahead97touched
+
+ahead97one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead97same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead97row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead97done
+	DECQ       R9
+	JNZ        ahead97one
+
+ahead97touched:
+	TESTQ R8, R8
+	JNZ   ahead97done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead97row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead97done
 
 ahead97row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead97same:
-	DECQ SI
-	JNZ  ahead97
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead97
 
 ahead97done:
 	VMOVAPS Z1, Z2
@@ -9346,33 +10847,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead100done
 
 ahead100:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead100fewer
+
+ahead100four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead100four
+
+ahead100fewer:
+	ADDQ $+4, CX
+	JZ   ahead100touched
+
+ahead100one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead100same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead100row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead100done
+	DECQ       CX
+	JNZ        ahead100one
+
+ahead100touched:
+	TESTQ R8, R8
+	JNZ   ahead100done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead100row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead100done
 
 ahead100row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead100same:
-	DECQ AX
-	JNZ  ahead100
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead100
 
 ahead100done:
 	VZEROUPPER
@@ -9382,8 +10907,8 @@ DATA e4m3MaskAVX512<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -9395,20 +10920,33 @@ TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -9420,32 +10958,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead101done
 
 ahead101:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead101fewer
+
+ahead101four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead101four
+
+ahead101fewer:
+	ADDQ $+4, R9
+	JZ   ahead101touched
+
+ahead101one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead101same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead101row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead101done
+	DECQ       R9
+	JNZ        ahead101one
+
+ahead101touched:
+	TESTQ R8, R8
+	JNZ   ahead101done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead101row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead101done
 
 ahead101row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead101same:
-	DECQ SI
-	JNZ  ahead101
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead101
 
 ahead101done:
 	VMOVAPS Z1, Z2
@@ -9757,41 +11319,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead104done
 
 ahead104:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead104fewer
+
+ahead104four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead104four
+
+ahead104fewer:
+	ADDQ $+4, CX
+	JZ   ahead104touched
+
+ahead104one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead104same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead104row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead104done
+	DECQ       CX
+	JNZ        ahead104one
+
+ahead104touched:
+	TESTQ R8, R8
+	JNZ   ahead104done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead104row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead104done
 
 ahead104row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead104same:
-	DECQ AX
-	JNZ  ahead104
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead104
 
 ahead104done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -9803,20 +11389,33 @@ TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -9828,32 +11427,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead105done
 
 ahead105:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead105fewer
+
+ahead105four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead105four
+
+ahead105fewer:
+	ADDQ $+4, R9
+	JZ   ahead105touched
+
+ahead105one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead105same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead105row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead105done
+	DECQ       R9
+	JNZ        ahead105one
+
+ahead105touched:
+	TESTQ R8, R8
+	JNZ   ahead105done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead105row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead105done
 
 ahead105row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead105same:
-	DECQ SI
-	JNZ  ahead105
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead105
 
 ahead105done:
 	VMOVAPS Z1, Z2
@@ -10226,41 +11849,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead108done
 
 ahead108:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead108fewer
+
+ahead108four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead108four
+
+ahead108fewer:
+	ADDQ $+4, CX
+	JZ   ahead108touched
+
+ahead108one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead108same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead108row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead108done
+	DECQ       CX
+	JNZ        ahead108one
+
+ahead108touched:
+	TESTQ R8, R8
+	JNZ   ahead108done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead108row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead108done
 
 ahead108row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead108same:
-	DECQ AX
-	JNZ  ahead108
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead108
 
 ahead108done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -10272,20 +11919,33 @@ TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -10297,32 +11957,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead109done
 
 ahead109:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead109fewer
+
+ahead109four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead109four
+
+ahead109fewer:
+	ADDQ $+4, R9
+	JZ   ahead109touched
+
+ahead109one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead109same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead109row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead109done
+	DECQ       R9
+	JNZ        ahead109one
+
+ahead109touched:
+	TESTQ R8, R8
+	JNZ   ahead109done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead109row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead109done
 
 ahead109row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead109same:
-	DECQ SI
-	JNZ  ahead109
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead109
 
 ahead109done:
 	VMOVAPS Z1, Z2
@@ -10745,41 +12429,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead112done
 
 ahead112:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead112fewer
+
+ahead112four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead112four
+
+ahead112fewer:
+	ADDQ $+4, CX
+	JZ   ahead112touched
+
+ahead112one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead112same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead112row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead112done
+	DECQ       CX
+	JNZ        ahead112one
+
+ahead112touched:
+	TESTQ R8, R8
+	JNZ   ahead112done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead112row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead112done
 
 ahead112row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead112same:
-	DECQ AX
-	JNZ  ahead112
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead112
 
 ahead112done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -10791,20 +12499,33 @@ TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -10816,32 +12537,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead113done
 
 ahead113:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead113fewer
+
+ahead113four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead113four
+
+ahead113fewer:
+	ADDQ $+4, R9
+	JZ   ahead113touched
+
+ahead113one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead113same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead113row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead113done
+	DECQ       R9
+	JNZ        ahead113one
+
+ahead113touched:
+	TESTQ R8, R8
+	JNZ   ahead113done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead113row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead113done
 
 ahead113row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead113same:
-	DECQ SI
-	JNZ  ahead113
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead113
 
 ahead113done:
 	VMOVAPS Z1, Z2
@@ -11132,41 +12877,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead116done
 
 ahead116:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead116fewer
+
+ahead116four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead116four
+
+ahead116fewer:
+	ADDQ $+4, CX
+	JZ   ahead116touched
+
+ahead116one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead116same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead116row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead116done
+	DECQ       CX
+	JNZ        ahead116one
+
+ahead116touched:
+	TESTQ R8, R8
+	JNZ   ahead116done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead116row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead116done
 
 ahead116row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead116same:
-	DECQ AX
-	JNZ  ahead116
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead116
 
 ahead116done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11178,20 +12947,33 @@ TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -11203,32 +12985,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead117done
 
 ahead117:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead117fewer
+
+ahead117four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead117four
+
+ahead117fewer:
+	ADDQ $+4, R9
+	JZ   ahead117touched
+
+ahead117one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead117same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead117row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead117done
+	DECQ       R9
+	JNZ        ahead117one
+
+ahead117touched:
+	TESTQ R8, R8
+	JNZ   ahead117done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead117row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead117done
 
 ahead117row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead117same:
-	DECQ SI
-	JNZ  ahead117
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead117
 
 ahead117done:
 	VMOVAPS Z1, Z2
@@ -11545,41 +13351,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead120done
 
 ahead120:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead120fewer
+
+ahead120four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead120four
+
+ahead120fewer:
+	ADDQ $+4, CX
+	JZ   ahead120touched
+
+ahead120one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead120same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead120row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead120done
+	DECQ       CX
+	JNZ        ahead120one
+
+ahead120touched:
+	TESTQ R8, R8
+	JNZ   ahead120done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead120row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead120done
 
 ahead120row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead120same:
-	DECQ AX
-	JNZ  ahead120
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead120
 
 ahead120done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11591,20 +13421,33 @@ TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -11616,32 +13459,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead121done
 
 ahead121:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead121fewer
+
+ahead121four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead121four
+
+ahead121fewer:
+	ADDQ $+4, R9
+	JZ   ahead121touched
+
+ahead121one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead121same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead121row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead121done
+	DECQ       R9
+	JNZ        ahead121one
+
+ahead121touched:
+	TESTQ R8, R8
+	JNZ   ahead121done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead121row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead121done
 
 ahead121row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead121same:
-	DECQ SI
-	JNZ  ahead121
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead121
 
 ahead121done:
 	VMOVAPS Z1, Z2
@@ -11991,41 +13858,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead124done
 
 ahead124:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead124fewer
+
+ahead124four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead124four
+
+ahead124fewer:
+	ADDQ $+4, CX
+	JZ   ahead124touched
+
+ahead124one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead124same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead124row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead124done
+	DECQ       CX
+	JNZ        ahead124one
+
+ahead124touched:
+	TESTQ R8, R8
+	JNZ   ahead124done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead124row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead124done
 
 ahead124row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead124same:
-	DECQ AX
-	JNZ  ahead124
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead124
 
 ahead124done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $24-88
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12037,20 +13928,33 @@ TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -12062,32 +13966,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead125done
 
 ahead125:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead125fewer
+
+ahead125four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead125four
+
+ahead125fewer:
+	ADDQ $+4, R9
+	JZ   ahead125touched
+
+ahead125one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead125same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead125row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead125done
+	DECQ       R9
+	JNZ        ahead125one
+
+ahead125touched:
+	TESTQ R8, R8
+	JNZ   ahead125done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead125row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead125done
 
 ahead125row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead125same:
-	DECQ SI
-	JNZ  ahead125
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead125
 
 ahead125done:
 	VMOVAPS Z1, Z2
@@ -12463,41 +14391,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead128done
 
 ahead128:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead128fewer
+
+ahead128four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead128four
+
+ahead128fewer:
+	ADDQ $+4, CX
+	JZ   ahead128touched
+
+ahead128one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead128same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead128row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead128done
+	DECQ       CX
+	JNZ        ahead128one
+
+ahead128touched:
+	TESTQ R8, R8
+	JNZ   ahead128done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead128row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead128done
 
 ahead128row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead128same:
-	DECQ AX
-	JNZ  ahead128
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead128
 
 ahead128done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -12508,20 +14460,33 @@ TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -12533,32 +14498,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead129done
 
 ahead129:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead129fewer
+
+ahead129four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead129four
+
+ahead129fewer:
+	ADDQ $+4, R9
+	JZ   ahead129touched
+
+ahead129one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead129same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead129row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead129done
+	DECQ       R9
+	JNZ        ahead129one
+
+ahead129touched:
+	TESTQ R8, R8
+	JNZ   ahead129done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead129row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead129done
 
 ahead129row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead129same:
-	DECQ SI
-	JNZ  ahead129
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead129
 
 ahead129done:
 	VMOVAPS Z0, Z1
@@ -12788,41 +14777,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead132done
 
 ahead132:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead132fewer
+
+ahead132four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead132four
+
+ahead132fewer:
+	ADDQ $+4, CX
+	JZ   ahead132touched
+
+ahead132one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead132same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead132row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead132done
+	DECQ       CX
+	JNZ        ahead132one
+
+ahead132touched:
+	TESTQ R8, R8
+	JNZ   ahead132done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead132row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead132done
 
 ahead132row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead132same:
-	DECQ AX
-	JNZ  ahead132
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead132
 
 ahead132done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -12833,20 +14846,33 @@ TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -12858,32 +14884,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead133done
 
 ahead133:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead133fewer
+
+ahead133four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead133four
+
+ahead133fewer:
+	ADDQ $+4, R9
+	JZ   ahead133touched
+
+ahead133one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead133same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead133row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead133done
+	DECQ       R9
+	JNZ        ahead133one
+
+ahead133touched:
+	TESTQ R8, R8
+	JNZ   ahead133done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead133row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead133done
 
 ahead133row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead133same:
-	DECQ SI
-	JNZ  ahead133
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead133
 
 ahead133done:
 	VMOVAPS Z0, Z1
@@ -13163,41 +15213,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead136done
 
 ahead136:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead136fewer
+
+ahead136four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead136four
+
+ahead136fewer:
+	ADDQ $+4, CX
+	JZ   ahead136touched
+
+ahead136one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead136same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead136row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead136done
+	DECQ       CX
+	JNZ        ahead136one
+
+ahead136touched:
+	TESTQ R8, R8
+	JNZ   ahead136done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead136row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead136done
 
 ahead136row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead136same:
-	DECQ AX
-	JNZ  ahead136
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead136
 
 ahead136done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -13208,20 +15282,33 @@ TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -13233,32 +15320,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead137done
 
 ahead137:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead137fewer
+
+ahead137four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead137four
+
+ahead137fewer:
+	ADDQ $+4, R9
+	JZ   ahead137touched
+
+ahead137one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead137same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead137row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead137done
+	DECQ       R9
+	JNZ        ahead137one
+
+ahead137touched:
+	TESTQ R8, R8
+	JNZ   ahead137done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead137row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead137done
 
 ahead137row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead137same:
-	DECQ SI
-	JNZ  ahead137
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead137
 
 ahead137done:
 	VMOVAPS Z0, Z1
@@ -13599,41 +15710,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead140done
 
 ahead140:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead140fewer
+
+ahead140four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead140four
+
+ahead140fewer:
+	ADDQ $+4, CX
+	JZ   ahead140touched
+
+ahead140one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead140same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead140row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead140done
+	DECQ       CX
+	JNZ        ahead140one
+
+ahead140touched:
+	TESTQ R8, R8
+	JNZ   ahead140done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead140row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead140done
 
 ahead140row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead140same:
-	DECQ AX
-	JNZ  ahead140
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead140
 
 ahead140done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -13644,20 +15779,33 @@ TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -13669,32 +15817,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead141done
 
 ahead141:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead141fewer
+
+ahead141four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead141four
+
+ahead141fewer:
+	ADDQ $+4, R9
+	JZ   ahead141touched
+
+ahead141one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead141same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead141row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead141done
+	DECQ       R9
+	JNZ        ahead141one
+
+ahead141touched:
+	TESTQ R8, R8
+	JNZ   ahead141done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead141row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead141done
 
 ahead141row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead141same:
-	DECQ SI
-	JNZ  ahead141
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead141
 
 ahead141done:
 	VMOVAPS Z0, Z1
@@ -14085,41 +16257,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead144done
 
 ahead144:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead144fewer
+
+ahead144four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead144four
+
+ahead144fewer:
+	ADDQ $+4, CX
+	JZ   ahead144touched
+
+ahead144one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead144same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead144row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead144done
+	DECQ       CX
+	JNZ        ahead144one
+
+ahead144touched:
+	TESTQ R8, R8
+	JNZ   ahead144done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead144row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead144done
 
 ahead144row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead144same:
-	DECQ AX
-	JNZ  ahead144
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead144
 
 ahead144done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -14130,20 +16326,33 @@ TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -14155,32 +16364,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead145done
 
 ahead145:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead145fewer
+
+ahead145four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead145four
+
+ahead145fewer:
+	ADDQ $+4, R9
+	JZ   ahead145touched
+
+ahead145one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead145same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead145row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead145done
+	DECQ       R9
+	JNZ        ahead145one
+
+ahead145touched:
+	TESTQ R8, R8
+	JNZ   ahead145done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead145row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead145done
 
 ahead145row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead145same:
-	DECQ SI
-	JNZ  ahead145
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead145
 
 ahead145done:
 	VMOVAPS Z0, Z1
@@ -14455,41 +16688,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead148done
 
 ahead148:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead148fewer
+
+ahead148four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead148four
+
+ahead148fewer:
+	ADDQ $+4, CX
+	JZ   ahead148touched
+
+ahead148one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead148same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead148row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead148done
+	DECQ       CX
+	JNZ        ahead148one
+
+ahead148touched:
+	TESTQ R8, R8
+	JNZ   ahead148done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead148row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead148done
 
 ahead148row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead148same:
-	DECQ AX
-	JNZ  ahead148
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead148
 
 ahead148done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -14500,20 +16757,33 @@ TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -14525,32 +16795,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead149done
 
 ahead149:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead149fewer
+
+ahead149four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead149four
+
+ahead149fewer:
+	ADDQ $+4, R9
+	JZ   ahead149touched
+
+ahead149one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead149same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead149row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead149done
+	DECQ       R9
+	JNZ        ahead149one
+
+ahead149touched:
+	TESTQ R8, R8
+	JNZ   ahead149done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead149row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead149done
 
 ahead149row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead149same:
-	DECQ SI
-	JNZ  ahead149
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead149
 
 ahead149done:
 	VMOVAPS Z0, Z1
@@ -14851,41 +17145,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead152done
 
 ahead152:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead152fewer
+
+ahead152four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead152four
+
+ahead152fewer:
+	ADDQ $+4, CX
+	JZ   ahead152touched
+
+ahead152one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead152same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead152row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead152done
+	DECQ       CX
+	JNZ        ahead152one
+
+ahead152touched:
+	TESTQ R8, R8
+	JNZ   ahead152done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead152row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead152done
 
 ahead152row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead152same:
-	DECQ AX
-	JNZ  ahead152
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead152
 
 ahead152done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -14896,20 +17214,33 @@ TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -14921,32 +17252,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead153done
 
 ahead153:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead153fewer
+
+ahead153four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead153four
+
+ahead153fewer:
+	ADDQ $+4, R9
+	JZ   ahead153touched
+
+ahead153one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead153same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead153row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead153done
+	DECQ       R9
+	JNZ        ahead153one
+
+ahead153touched:
+	TESTQ R8, R8
+	JNZ   ahead153done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead153row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead153done
 
 ahead153row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead153same:
-	DECQ SI
-	JNZ  ahead153
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead153
 
 ahead153done:
 	VMOVAPS Z0, Z1
@@ -15280,41 +17635,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead156done
 
 ahead156:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead156fewer
+
+ahead156four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead156four
+
+ahead156fewer:
+	ADDQ $+4, CX
+	JZ   ahead156touched
+
+ahead156one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead156same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead156row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead156done
+	DECQ       CX
+	JNZ        ahead156one
+
+ahead156touched:
+	TESTQ R8, R8
+	JNZ   ahead156done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead156row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead156done
 
 ahead156row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead156same:
-	DECQ AX
-	JNZ  ahead156
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead156
 
 ahead156done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15325,20 +17704,33 @@ TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -15350,32 +17742,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead157done
 
 ahead157:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead157fewer
+
+ahead157four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead157four
+
+ahead157fewer:
+	ADDQ $+4, R9
+	JZ   ahead157touched
+
+ahead157one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead157same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead157row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead157done
+	DECQ       R9
+	JNZ        ahead157one
+
+ahead157touched:
+	TESTQ R8, R8
+	JNZ   ahead157done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead157row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead157done
 
 ahead157row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead157same:
-	DECQ SI
-	JNZ  ahead157
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead157
 
 ahead157done:
 	VMOVAPS Z0, Z1
@@ -15735,41 +18151,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead160done
 
 ahead160:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead160fewer
+
+ahead160four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead160four
+
+ahead160fewer:
+	ADDQ $+4, CX
+	JZ   ahead160touched
+
+ahead160one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead160same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead160row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead160done
+	DECQ       CX
+	JNZ        ahead160one
+
+ahead160touched:
+	TESTQ R8, R8
+	JNZ   ahead160done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead160row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead160done
 
 ahead160row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead160same:
-	DECQ AX
-	JNZ  ahead160
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead160
 
 ahead160done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15780,20 +18220,33 @@ TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -15805,32 +18258,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead161done
 
 ahead161:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead161fewer
+
+ahead161four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead161four
+
+ahead161fewer:
+	ADDQ $+4, R9
+	JZ   ahead161touched
+
+ahead161one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead161same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead161row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead161done
+	DECQ       R9
+	JNZ        ahead161one
+
+ahead161touched:
+	TESTQ R8, R8
+	JNZ   ahead161done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead161row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead161done
 
 ahead161row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead161same:
-	DECQ SI
-	JNZ  ahead161
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead161
 
 ahead161done:
 	VMOVAPS Z0, Z1
@@ -16032,41 +18509,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead164done
 
 ahead164:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead164fewer
+
+ahead164four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead164four
+
+ahead164fewer:
+	ADDQ $+4, CX
+	JZ   ahead164touched
+
+ahead164one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead164same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead164row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead164done
+	DECQ       CX
+	JNZ        ahead164one
+
+ahead164touched:
+	TESTQ R8, R8
+	JNZ   ahead164done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead164row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead164done
 
 ahead164row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead164same:
-	DECQ AX
-	JNZ  ahead164
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead164
 
 ahead164done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16077,20 +18578,33 @@ TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -16102,32 +18616,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead165done
 
 ahead165:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead165fewer
+
+ahead165four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead165four
+
+ahead165fewer:
+	ADDQ $+4, R9
+	JZ   ahead165touched
+
+ahead165one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead165same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead165row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead165done
+	DECQ       R9
+	JNZ        ahead165one
+
+ahead165touched:
+	TESTQ R8, R8
+	JNZ   ahead165done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead165row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead165done
 
 ahead165row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead165same:
-	DECQ SI
-	JNZ  ahead165
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead165
 
 ahead165done:
 	VMOVAPS Z0, Z1
@@ -16379,41 +18917,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead168done
 
 ahead168:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead168fewer
+
+ahead168four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead168four
+
+ahead168fewer:
+	ADDQ $+4, CX
+	JZ   ahead168touched
+
+ahead168one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead168same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead168row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead168done
+	DECQ       CX
+	JNZ        ahead168one
+
+ahead168touched:
+	TESTQ R8, R8
+	JNZ   ahead168done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead168row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead168done
 
 ahead168row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead168same:
-	DECQ AX
-	JNZ  ahead168
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead168
 
 ahead168done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16424,20 +18986,33 @@ TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -16449,32 +19024,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead169done
 
 ahead169:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead169fewer
+
+ahead169four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead169four
+
+ahead169fewer:
+	ADDQ $+4, R9
+	JZ   ahead169touched
+
+ahead169one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead169same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead169row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead169done
+	DECQ       R9
+	JNZ        ahead169one
+
+ahead169touched:
+	TESTQ R8, R8
+	JNZ   ahead169done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead169row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead169done
 
 ahead169row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead169same:
-	DECQ SI
-	JNZ  ahead169
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead169
 
 ahead169done:
 	VMOVAPS Z0, Z1
@@ -16787,41 +19386,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead172done
 
 ahead172:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead172fewer
+
+ahead172four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead172four
+
+ahead172fewer:
+	ADDQ $+4, CX
+	JZ   ahead172touched
+
+ahead172one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead172same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead172row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead172done
+	DECQ       CX
+	JNZ        ahead172one
+
+ahead172touched:
+	TESTQ R8, R8
+	JNZ   ahead172done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead172row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead172done
 
 ahead172row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead172same:
-	DECQ AX
-	JNZ  ahead172
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead172
 
 ahead172done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16832,20 +19455,33 @@ TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -16857,32 +19493,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead173done
 
 ahead173:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead173fewer
+
+ahead173four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead173four
+
+ahead173fewer:
+	ADDQ $+4, R9
+	JZ   ahead173touched
+
+ahead173one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead173same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead173row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead173done
+	DECQ       R9
+	JNZ        ahead173one
+
+ahead173touched:
+	TESTQ R8, R8
+	JNZ   ahead173done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead173row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead173done
 
 ahead173row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead173same:
-	DECQ SI
-	JNZ  ahead173
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead173
 
 ahead173done:
 	VMOVAPS Z0, Z1
@@ -17245,41 +19905,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead176done
 
 ahead176:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead176fewer
+
+ahead176four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead176four
+
+ahead176fewer:
+	ADDQ $+4, CX
+	JZ   ahead176touched
+
+ahead176one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead176same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead176row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead176done
+	DECQ       CX
+	JNZ        ahead176one
+
+ahead176touched:
+	TESTQ R8, R8
+	JNZ   ahead176done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead176row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead176done
 
 ahead176row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead176same:
-	DECQ AX
-	JNZ  ahead176
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead176
 
 ahead176done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17290,20 +19974,33 @@ TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -17315,32 +20012,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead177done
 
 ahead177:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead177fewer
+
+ahead177four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead177four
+
+ahead177fewer:
+	ADDQ $+4, R9
+	JZ   ahead177touched
+
+ahead177one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead177same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead177row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead177done
+	DECQ       R9
+	JNZ        ahead177one
+
+ahead177touched:
+	TESTQ R8, R8
+	JNZ   ahead177done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead177row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead177done
 
 ahead177row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead177same:
-	DECQ SI
-	JNZ  ahead177
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead177
 
 ahead177done:
 	VMOVAPS Z0, Z1
@@ -17603,41 +20324,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead180done
 
 ahead180:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead180fewer
+
+ahead180four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead180four
+
+ahead180fewer:
+	ADDQ $+4, CX
+	JZ   ahead180touched
+
+ahead180one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead180same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead180row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead180done
+	DECQ       CX
+	JNZ        ahead180one
+
+ahead180touched:
+	TESTQ R8, R8
+	JNZ   ahead180done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead180row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead180done
 
 ahead180row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead180same:
-	DECQ AX
-	JNZ  ahead180
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead180
 
 ahead180done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17648,20 +20393,33 @@ TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -17673,32 +20431,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead181done
 
 ahead181:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead181fewer
+
+ahead181four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead181four
+
+ahead181fewer:
+	ADDQ $+4, R9
+	JZ   ahead181touched
+
+ahead181one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead181same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead181row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead181done
+	DECQ       R9
+	JNZ        ahead181one
+
+ahead181touched:
+	TESTQ R8, R8
+	JNZ   ahead181done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead181row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead181done
 
 ahead181row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead181same:
-	DECQ SI
-	JNZ  ahead181
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead181
 
 ahead181done:
 	VMOVAPS Z0, Z1
@@ -17987,41 +20769,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead184done
 
 ahead184:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead184fewer
+
+ahead184four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead184four
+
+ahead184fewer:
+	ADDQ $+4, CX
+	JZ   ahead184touched
+
+ahead184one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead184same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead184row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead184done
+	DECQ       CX
+	JNZ        ahead184one
+
+ahead184touched:
+	TESTQ R8, R8
+	JNZ   ahead184done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead184row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead184done
 
 ahead184row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead184same:
-	DECQ AX
-	JNZ  ahead184
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead184
 
 ahead184done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18032,20 +20838,33 @@ TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -18057,32 +20876,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead185done
 
 ahead185:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead185fewer
+
+ahead185four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead185four
+
+ahead185fewer:
+	ADDQ $+4, R9
+	JZ   ahead185touched
+
+ahead185one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead185same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead185row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead185done
+	DECQ       R9
+	JNZ        ahead185one
+
+ahead185touched:
+	TESTQ R8, R8
+	JNZ   ahead185done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead185row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead185done
 
 ahead185row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead185same:
-	DECQ SI
-	JNZ  ahead185
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead185
 
 ahead185done:
 	VMOVAPS Z0, Z1
@@ -18404,41 +21247,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead188done
 
 ahead188:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead188fewer
+
+ahead188four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead188four
+
+ahead188fewer:
+	ADDQ $+4, CX
+	JZ   ahead188touched
+
+ahead188one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead188same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead188row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead188done
+	DECQ       CX
+	JNZ        ahead188one
+
+ahead188touched:
+	TESTQ R8, R8
+	JNZ   ahead188done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead188row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead188done
 
 ahead188row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead188same:
-	DECQ AX
-	JNZ  ahead188
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead188
 
 ahead188done:
 	VZEROUPPER
 	RET
 
 // func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $24-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18449,20 +21316,33 @@ TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -18474,32 +21354,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead189done
 
 ahead189:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead189fewer
+
+ahead189four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead189four
+
+ahead189fewer:
+	ADDQ $+4, R9
+	JZ   ahead189touched
+
+ahead189one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead189same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead189row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead189done
+	DECQ       R9
+	JNZ        ahead189one
+
+ahead189touched:
+	TESTQ R8, R8
+	JNZ   ahead189done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead189row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead189done
 
 ahead189row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead189same:
-	DECQ SI
-	JNZ  ahead189
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead189
 
 ahead189done:
 	VMOVAPS Z0, Z1
@@ -18847,41 +21751,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead192done
 
 ahead192:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead192fewer
+
+ahead192four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead192four
+
+ahead192fewer:
+	ADDQ $+4, CX
+	JZ   ahead192touched
+
+ahead192one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead192same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead192row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead192done
+	DECQ       CX
+	JNZ        ahead192one
+
+ahead192touched:
+	TESTQ R8, R8
+	JNZ   ahead192done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead192row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead192done
 
 ahead192row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead192same:
-	DECQ AX
-	JNZ  ahead192
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead192
 
 ahead192done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -18894,20 +21822,33 @@ TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -18919,32 +21860,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead193done
 
 ahead193:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead193fewer
+
+ahead193four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead193four
+
+ahead193fewer:
+	ADDQ $+4, R9
+	JZ   ahead193touched
+
+ahead193one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead193same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead193row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead193done
+	DECQ       R9
+	JNZ        ahead193one
+
+ahead193touched:
+	TESTQ R8, R8
+	JNZ   ahead193done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead193row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead193done
 
 ahead193row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead193same:
-	DECQ SI
-	JNZ  ahead193
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead193
 
 ahead193done:
 	VMOVAPS Z2, Z3
@@ -19176,33 +22141,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead196done
 
 ahead196:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead196fewer
+
+ahead196four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead196four
+
+ahead196fewer:
+	ADDQ $+4, CX
+	JZ   ahead196touched
+
+ahead196one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead196same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead196row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead196done
+	DECQ       CX
+	JNZ        ahead196one
+
+ahead196touched:
+	TESTQ R8, R8
+	JNZ   ahead196done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead196row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead196done
 
 ahead196row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead196same:
-	DECQ AX
-	JNZ  ahead196
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead196
 
 ahead196done:
 	VZEROUPPER
@@ -19245,8 +22234,8 @@ DATA i4ValuesAVX512<>+60(SB)/4, $0xbf800000
 GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -19259,20 +22248,33 @@ TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -19284,32 +22286,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead197done
 
 ahead197:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead197fewer
+
+ahead197four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead197four
+
+ahead197fewer:
+	ADDQ $+4, R9
+	JZ   ahead197touched
+
+ahead197one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead197same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead197row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead197done
+	DECQ       R9
+	JNZ        ahead197one
+
+ahead197touched:
+	TESTQ R8, R8
+	JNZ   ahead197done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead197row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead197done
 
 ahead197row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead197same:
-	DECQ SI
-	JNZ  ahead197
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead197
 
 ahead197done:
 	VMOVAPS Z2, Z3
@@ -19591,41 +22617,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead200done
 
 ahead200:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead200fewer
+
+ahead200four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead200four
+
+ahead200fewer:
+	ADDQ $+4, CX
+	JZ   ahead200touched
+
+ahead200one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead200same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead200row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead200done
+	DECQ       CX
+	JNZ        ahead200one
+
+ahead200touched:
+	TESTQ R8, R8
+	JNZ   ahead200done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead200row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead200done
 
 ahead200row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead200same:
-	DECQ AX
-	JNZ  ahead200
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead200
 
 ahead200done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -19638,20 +22688,33 @@ TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -19663,32 +22726,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead201done
 
 ahead201:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead201fewer
+
+ahead201four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead201four
+
+ahead201fewer:
+	ADDQ $+4, R9
+	JZ   ahead201touched
+
+ahead201one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead201same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead201row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead201done
+	DECQ       R9
+	JNZ        ahead201one
+
+ahead201touched:
+	TESTQ R8, R8
+	JNZ   ahead201done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead201row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead201done
 
 ahead201row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead201same:
-	DECQ SI
-	JNZ  ahead201
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead201
 
 ahead201done:
 	VMOVAPS Z2, Z3
@@ -20031,41 +23118,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead204done
 
 ahead204:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead204fewer
+
+ahead204four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead204four
+
+ahead204fewer:
+	ADDQ $+4, CX
+	JZ   ahead204touched
+
+ahead204one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead204same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead204row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead204done
+	DECQ       CX
+	JNZ        ahead204one
+
+ahead204touched:
+	TESTQ R8, R8
+	JNZ   ahead204done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead204row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead204done
 
 ahead204row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead204same:
-	DECQ AX
-	JNZ  ahead204
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead204
 
 ahead204done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -20078,20 +23189,33 @@ TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -20103,32 +23227,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead205done
 
 ahead205:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead205fewer
+
+ahead205four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead205four
+
+ahead205fewer:
+	ADDQ $+4, R9
+	JZ   ahead205touched
+
+ahead205one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead205same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead205row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead205done
+	DECQ       R9
+	JNZ        ahead205one
+
+ahead205touched:
+	TESTQ R8, R8
+	JNZ   ahead205done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead205row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead205done
 
 ahead205row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead205same:
-	DECQ SI
-	JNZ  ahead205
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead205
 
 ahead205done:
 	VMOVAPS Z2, Z3
@@ -20521,41 +23669,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead208done
 
 ahead208:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead208fewer
+
+ahead208four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead208four
+
+ahead208fewer:
+	ADDQ $+4, CX
+	JZ   ahead208touched
+
+ahead208one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead208same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead208row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead208done
+	DECQ       CX
+	JNZ        ahead208one
+
+ahead208touched:
+	TESTQ R8, R8
+	JNZ   ahead208done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead208row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead208done
 
 ahead208row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead208same:
-	DECQ AX
-	JNZ  ahead208
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead208
 
 ahead208done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -20568,20 +23740,33 @@ TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -20593,32 +23778,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead209done
 
 ahead209:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead209fewer
+
+ahead209four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead209four
+
+ahead209fewer:
+	ADDQ $+4, R9
+	JZ   ahead209touched
+
+ahead209one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead209same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead209row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead209done
+	DECQ       R9
+	JNZ        ahead209one
+
+ahead209touched:
+	TESTQ R8, R8
+	JNZ   ahead209done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead209row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead209done
 
 ahead209row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead209same:
-	DECQ SI
-	JNZ  ahead209
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead209
 
 ahead209done:
 	VMOVAPS Z2, Z3
@@ -20895,41 +24104,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead212done
 
 ahead212:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead212fewer
+
+ahead212four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead212four
+
+ahead212fewer:
+	ADDQ $+4, CX
+	JZ   ahead212touched
+
+ahead212one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead212same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead212row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead212done
+	DECQ       CX
+	JNZ        ahead212one
+
+ahead212touched:
+	TESTQ R8, R8
+	JNZ   ahead212done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead212row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead212done
 
 ahead212row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead212same:
-	DECQ AX
-	JNZ  ahead212
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead212
 
 ahead212done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -20942,20 +24175,33 @@ TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -20967,32 +24213,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead213done
 
 ahead213:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead213fewer
+
+ahead213four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead213four
+
+ahead213fewer:
+	ADDQ $+4, R9
+	JZ   ahead213touched
+
+ahead213one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead213same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead213row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead213done
+	DECQ       R9
+	JNZ        ahead213one
+
+ahead213touched:
+	TESTQ R8, R8
+	JNZ   ahead213done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead213row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead213done
 
 ahead213row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead213same:
-	DECQ SI
-	JNZ  ahead213
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead213
 
 ahead213done:
 	VMOVAPS Z2, Z3
@@ -21295,41 +24565,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead216done
 
 ahead216:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead216fewer
+
+ahead216four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead216four
+
+ahead216fewer:
+	ADDQ $+4, CX
+	JZ   ahead216touched
+
+ahead216one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead216same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead216row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead216done
+	DECQ       CX
+	JNZ        ahead216one
+
+ahead216touched:
+	TESTQ R8, R8
+	JNZ   ahead216done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead216row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead216done
 
 ahead216row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead216same:
-	DECQ AX
-	JNZ  ahead216
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead216
 
 ahead216done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -21342,20 +24636,33 @@ TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -21367,32 +24674,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead217done
 
 ahead217:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead217fewer
+
+ahead217four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead217four
+
+ahead217fewer:
+	ADDQ $+4, R9
+	JZ   ahead217touched
+
+ahead217one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead217same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead217row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead217done
+	DECQ       R9
+	JNZ        ahead217one
+
+ahead217touched:
+	TESTQ R8, R8
+	JNZ   ahead217done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead217row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead217done
 
 ahead217row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead217same:
-	DECQ SI
-	JNZ  ahead217
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead217
 
 ahead217done:
 	VMOVAPS Z2, Z3
@@ -21728,41 +25059,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead220done
 
 ahead220:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead220fewer
+
+ahead220four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead220four
+
+ahead220fewer:
+	ADDQ $+4, CX
+	JZ   ahead220touched
+
+ahead220one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead220same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead220row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead220done
+	DECQ       CX
+	JNZ        ahead220one
+
+ahead220touched:
+	TESTQ R8, R8
+	JNZ   ahead220done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead220row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead220done
 
 ahead220row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead220same:
-	DECQ AX
-	JNZ  ahead220
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead220
 
 ahead220done:
 	VZEROUPPER
 	RET
 
 // func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, MMX+
-TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $24-88
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -21775,20 +25130,33 @@ TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -21800,32 +25168,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead221done
 
 ahead221:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead221fewer
+
+ahead221four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead221four
+
+ahead221fewer:
+	ADDQ $+4, R9
+	JZ   ahead221touched
+
+ahead221one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead221same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead221row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead221done
+	DECQ       R9
+	JNZ        ahead221one
+
+ahead221touched:
+	TESTQ R8, R8
+	JNZ   ahead221done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead221row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead221done
 
 ahead221row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead221same:
-	DECQ SI
-	JNZ  ahead221
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead221
 
 ahead221done:
 	VMOVAPS Z2, Z3
@@ -22187,33 +25579,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead224done
 
 ahead224:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead224fewer
+
+ahead224four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead224four
+
+ahead224fewer:
+	ADDQ $+4, CX
+	JZ   ahead224touched
+
+ahead224one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead224same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead224row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead224done
+	DECQ       CX
+	JNZ        ahead224one
+
+ahead224touched:
+	TESTQ R8, R8
+	JNZ   ahead224done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead224row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead224done
 
 ahead224row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead224same:
-	DECQ AX
-	JNZ  ahead224
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead224
 
 ahead224done:
 	VZEROUPPER

@@ -6,7 +6,7 @@
 
 // func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x1Halves(SB), NOSPLIT, $32-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -21,20 +21,33 @@ TEXT ·scoresF16x1Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -113,32 +126,56 @@ key4:
 width8:
 	CMPQ  R12, $+64
 	JLT   width8done
-	MOVQ  16(SP), R13
+	MOVQ  24(SP), R13
 	TESTQ R13, R13
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R14
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead5same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead5done
+	DECQ       R14
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ SI, SI
+	JNZ   ahead5done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead5same:
-	DECQ R13
-	JNZ  ahead5
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead5
 
 ahead5done:
 	VMOVUPS     (DX), Y5
@@ -300,33 +337,57 @@ stored:
 	MOVQ  R12, (SP)
 	CMPQ  R12, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead6done
 
 ahead6:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead6fewer
+
+ahead6four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead6four
+
+ahead6fewer:
+	ADDQ $+4, CX
+	JZ   ahead6touched
+
+ahead6one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead6same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead6row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead6done
+	DECQ       CX
+	JNZ        ahead6one
+
+ahead6touched:
+	TESTQ SI, SI
+	JNZ   ahead6done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead6row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead6done
 
 ahead6row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead6same:
-	DECQ AX
-	JNZ  ahead6
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead6
 
 ahead6done:
 	VZEROUPPER
@@ -352,7 +413,7 @@ GLOBL lanesHalves<>(SB), RODATA|NOPTR, $64
 
 // func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x2Halves(SB), NOSPLIT, $32-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -367,20 +428,33 @@ TEXT ·scoresF16x2Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -463,32 +537,56 @@ key4:
 width4:
 	CMPQ  R13, $+32
 	JLT   width4done
-	MOVQ  16(SP), R14
+	MOVQ  24(SP), R14
 	TESTQ R14, R14
 	JZ    ahead11done
 
 ahead11:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead11fewer
+
+ahead11four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead11four
+
+ahead11fewer:
+	ADDQ $+4, R15
+	JZ   ahead11touched
+
+ahead11one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead11same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead11row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead11done
+	DECQ       R15
+	JNZ        ahead11one
+
+ahead11touched:
+	TESTQ SI, SI
+	JNZ   ahead11done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead11row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead11done
 
 ahead11row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead11same:
-	DECQ R14
-	JNZ  ahead11
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead11
 
 ahead11done:
 	VCVTPH2PS   (DI)(R12*1), Y9
@@ -662,33 +760,57 @@ stored:
 	MOVQ  R13, (SP)
 	CMPQ  R13, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead12same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead12done
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ SI, SI
+	JNZ   ahead12done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead12same:
-	DECQ AX
-	JNZ  ahead12
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead12
 
 ahead12done:
 	VZEROUPPER
@@ -696,7 +818,7 @@ ahead12done:
 
 // func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x3Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x3Halves(SB), NOSPLIT, $32-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -711,20 +833,33 @@ TEXT ·scoresF16x3Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -812,32 +947,56 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  16(SP), R15
+	MOVQ  24(SP), R15
 	TESTQ R15, R15
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    SI, BP
+	CMPQ    R15, BP
+	CMOVQCS R15, BP
+	SUBQ    BP, SI
+	SUBQ    BP, R15
+	SUBQ    $+4, BP
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, BP
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, BP
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead17same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead17done
+	DECQ       BP
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ SI, SI
+	JNZ   ahead17done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead17same:
-	DECQ R15
-	JNZ  ahead17
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R15, R15
+	JNZ   ahead17
 
 ahead17done:
 	VCVTPH2PS   (DI)(R13*1), Y13
@@ -1063,33 +1222,57 @@ stored:
 	MOVQ  R14, (SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead18done
 
 ahead18:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead18fewer
+
+ahead18four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead18four
+
+ahead18fewer:
+	ADDQ $+4, CX
+	JZ   ahead18touched
+
+ahead18one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead18same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead18row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead18done
+	DECQ       CX
+	JNZ        ahead18one
+
+ahead18touched:
+	TESTQ SI, SI
+	JNZ   ahead18done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead18row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead18done
 
 ahead18row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead18same:
-	DECQ AX
-	JNZ  ahead18
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead18
 
 ahead18done:
 	VZEROUPPER
@@ -1097,7 +1280,7 @@ ahead18done:
 
 // func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x4Halves(SB), NOSPLIT, $32-88
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1112,20 +1295,33 @@ TEXT ·scoresF16x4Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -1217,32 +1413,56 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  16(SP), R15
+	MOVQ  24(SP), R15
 	TESTQ R15, R15
 	JZ    ahead23done
 
 ahead23:
+	MOVQ    SI, BP
+	CMPQ    R15, BP
+	CMOVQCS R15, BP
+	SUBQ    BP, SI
+	SUBQ    BP, R15
+	SUBQ    $+4, BP
+	JCS     ahead23fewer
+
+ahead23four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, BP
+	JCC        ahead23four
+
+ahead23fewer:
+	ADDQ $+4, BP
+	JZ   ahead23touched
+
+ahead23one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead23same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead23row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead23done
+	DECQ       BP
+	JNZ        ahead23one
+
+ahead23touched:
+	TESTQ SI, SI
+	JNZ   ahead23done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead23row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead23done
 
 ahead23row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead23same:
-	DECQ R15
-	JNZ  ahead23
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R15, R15
+	JNZ   ahead23
 
 ahead23done:
 	VCVTPH2PS   (DI)(R13*1), Y17
@@ -1516,33 +1736,57 @@ stored:
 	MOVQ  R14, (SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead24same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead24done
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ SI, SI
+	JNZ   ahead24done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead24same:
-	DECQ AX
-	JNZ  ahead24
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead24
 
 ahead24done:
 	VZEROUPPER
@@ -1550,7 +1794,7 @@ ahead24done:
 
 // func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $32-88
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -1568,20 +1812,33 @@ TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -1660,32 +1917,56 @@ key4:
 width8:
 	CMPQ  R12, $+64
 	JLT   width8done
-	MOVQ  16(SP), R13
+	MOVQ  24(SP), R13
 	TESTQ R13, R13
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    SI, R14
+	CMPQ    R13, R14
+	CMOVQCS R13, R14
+	SUBQ    R14, SI
+	SUBQ    R14, R13
+	SUBQ    $+4, R14
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R14
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, R14
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead29same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead29done
+	DECQ       R14
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ SI, SI
+	JNZ   ahead29done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead29same:
-	DECQ R13
-	JNZ  ahead29
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R13, R13
+	JNZ   ahead29
 
 ahead29done:
 	VMOVUPS     (DX), Y6
@@ -1887,33 +2168,57 @@ stored:
 	MOVQ  R12, (SP)
 	CMPQ  R12, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead30done
 
 ahead30:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead30fewer
+
+ahead30four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead30four
+
+ahead30fewer:
+	ADDQ $+4, CX
+	JZ   ahead30touched
+
+ahead30one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead30same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead30row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead30done
+	DECQ       CX
+	JNZ        ahead30one
+
+ahead30touched:
+	TESTQ SI, SI
+	JNZ   ahead30done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead30row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead30done
 
 ahead30row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead30same:
-	DECQ AX
-	JNZ  ahead30
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead30
 
 ahead30done:
 	VZEROUPPER
@@ -1931,7 +2236,7 @@ GLOBL bf16PlacesHalves<>(SB), RODATA|NOPTR, $32
 
 // func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $32-88
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -1949,20 +2254,33 @@ TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -2045,32 +2363,56 @@ key4:
 width4:
 	CMPQ  R13, $+32
 	JLT   width4done
-	MOVQ  16(SP), R14
+	MOVQ  24(SP), R14
 	TESTQ R14, R14
 	JZ    ahead35done
 
 ahead35:
+	MOVQ    SI, R15
+	CMPQ    R14, R15
+	CMOVQCS R14, R15
+	SUBQ    R15, SI
+	SUBQ    R15, R14
+	SUBQ    $+4, R15
+	JCS     ahead35fewer
+
+ahead35four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R15
+	JCC        ahead35four
+
+ahead35fewer:
+	ADDQ $+4, R15
+	JZ   ahead35touched
+
+ahead35one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead35same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead35row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead35done
+	DECQ       R15
+	JNZ        ahead35one
+
+ahead35touched:
+	TESTQ SI, SI
+	JNZ   ahead35done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead35row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead35done
 
 ahead35row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead35same:
-	DECQ R14
-	JNZ  ahead35
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R14, R14
+	JNZ   ahead35
 
 ahead35done:
 	VMOVUPS     (DI)(R12*1), X10
@@ -2268,33 +2610,57 @@ stored:
 	MOVQ  R13, (SP)
 	CMPQ  R13, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead36fewer
+
+ahead36four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead36four
+
+ahead36fewer:
+	ADDQ $+4, CX
+	JZ   ahead36touched
+
+ahead36one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead36same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead36row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead36done
+	DECQ       CX
+	JNZ        ahead36one
+
+ahead36touched:
+	TESTQ SI, SI
+	JNZ   ahead36done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead36done
 
 ahead36row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead36same:
-	DECQ AX
-	JNZ  ahead36
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead36
 
 ahead36done:
 	VZEROUPPER
@@ -2302,7 +2668,7 @@ ahead36done:
 
 // func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $32-88
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -2320,20 +2686,33 @@ TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -2421,32 +2800,56 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  16(SP), R15
+	MOVQ  24(SP), R15
 	TESTQ R15, R15
 	JZ    ahead41done
 
 ahead41:
+	MOVQ    SI, BP
+	CMPQ    R15, BP
+	CMOVQCS R15, BP
+	SUBQ    BP, SI
+	SUBQ    BP, R15
+	SUBQ    $+4, BP
+	JCS     ahead41fewer
+
+ahead41four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, BP
+	JCC        ahead41four
+
+ahead41fewer:
+	ADDQ $+4, BP
+	JZ   ahead41touched
+
+ahead41one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead41same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead41row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead41done
+	DECQ       BP
+	JNZ        ahead41one
+
+ahead41touched:
+	TESTQ SI, SI
+	JNZ   ahead41done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead41done
 
 ahead41row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead41same:
-	DECQ R15
-	JNZ  ahead41
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R15, R15
+	JNZ   ahead41
 
 ahead41done:
 	VMOVUPS     (DI)(R13*1), X14
@@ -2696,33 +3099,57 @@ stored:
 	MOVQ  R14, (SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead42done
 
 ahead42:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead42fewer
+
+ahead42four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead42four
+
+ahead42fewer:
+	ADDQ $+4, CX
+	JZ   ahead42touched
+
+ahead42one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead42same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead42row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead42done
+	DECQ       CX
+	JNZ        ahead42one
+
+ahead42touched:
+	TESTQ SI, SI
+	JNZ   ahead42done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead42done
 
 ahead42row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead42same:
-	DECQ AX
-	JNZ  ahead42
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead42
 
 ahead42done:
 	VZEROUPPER
@@ -2730,7 +3157,7 @@ ahead42done:
 
 // func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $32-88
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -2748,20 +3175,33 @@ TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $24-88
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 16(SP)
+	MOVQ         $+0, 24(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), DI
 	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
 	ADDQ         ahead+56(FP), BX
-	MOVQ         aheadLines+80(FP), SI
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(CX*1), AX
-	XORL         DX, DX
-	DIVL         CX
 	MOVQ         AX, 16(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 16(SP)
+	IMULQ        AX, SI
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 24(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), CX
@@ -2853,32 +3293,56 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  16(SP), R15
+	MOVQ  24(SP), R15
 	TESTQ R15, R15
 	JZ    ahead47done
 
 ahead47:
+	MOVQ    SI, BP
+	CMPQ    R15, BP
+	CMOVQCS R15, BP
+	SUBQ    BP, SI
+	SUBQ    BP, R15
+	SUBQ    $+4, BP
+	JCS     ahead47fewer
+
+ahead47four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, BP
+	JCC        ahead47four
+
+ahead47fewer:
+	ADDQ $+4, BP
+	JZ   ahead47touched
+
+ahead47one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead47same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead47row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead47done
+	DECQ       BP
+	JNZ        ahead47one
+
+ahead47touched:
+	TESTQ SI, SI
+	JNZ   ahead47done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead47row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead47done
 
 ahead47row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead47same:
-	DECQ R15
-	JNZ  ahead47
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ R15, R15
+	JNZ   ahead47
 
 ahead47done:
 	VMOVUPS     (DI)(R13*1), X18
@@ -3176,33 +3640,57 @@ stored:
 	MOVQ  R14, (SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  16(SP), AX
+	MOVQ  24(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead48fewer
+
+ahead48four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead48four
+
+ahead48fewer:
+	ADDQ $+4, CX
+	JZ   ahead48touched
+
+ahead48one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
-	DECQ       SI
-	JNZ        ahead48same
-	MOVQ       8(SP), SI
-	INCQ       SI
-	MOVQ       SI, 8(SP)
-	CMPQ       SI, aheadKeys+72(FP)
-	JLT        ahead48row
-	MOVQ       $+0, 16(SP)
-	JMP        ahead48done
+	DECQ       CX
+	JNZ        ahead48one
+
+ahead48touched:
+	TESTQ SI, SI
+	JNZ   ahead48done
+	MOVQ  8(SP), SI
+	INCQ  SI
+	MOVQ  SI, 8(SP)
+	CMPQ  SI, 16(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 24(SP)
+	JMP   ahead48done
 
 ahead48row:
-	MOVQ aheadOff+64(FP), BX
-	MOVQ (BX)(SI*8), BX
-	ADDQ ahead+56(FP), BX
-	MOVQ aheadLines+80(FP), SI
-
-ahead48same:
-	DECQ AX
-	JNZ  ahead48
+	MOVQ  aheadOff+64(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+56(FP), BX
+	MOVQ  aheadLines+80(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead48
 
 ahead48done:
 	VZEROUPPER

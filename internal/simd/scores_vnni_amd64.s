@@ -5,8 +5,8 @@
 #include "textflag.h"
 
 // func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -20,20 +20,33 @@ TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -45,32 +58,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead1done
 
 ahead1:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead1fewer
+
+ahead1four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead1four
+
+ahead1fewer:
+	ADDQ $+4, R9
+	JZ   ahead1touched
+
+ahead1one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead1same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead1row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead1done
+	DECQ       R9
+	JNZ        ahead1one
+
+ahead1touched:
+	TESTQ R8, R8
+	JNZ   ahead1done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead1row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead1done
 
 ahead1row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead1same:
-	DECQ SI
-	JNZ  ahead1
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead1
 
 ahead1done:
 	VMOVAPS Z3, Z4
@@ -184,33 +221,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead4fewer
+
+ahead4four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead4four
+
+ahead4fewer:
+	ADDQ $+4, CX
+	JZ   ahead4touched
+
+ahead4one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead4same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead4row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead4done
+	DECQ       CX
+	JNZ        ahead4one
+
+ahead4touched:
+	TESTQ R8, R8
+	JNZ   ahead4done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead4row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead4done
 
 ahead4row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead4same:
-	DECQ AX
-	JNZ  ahead4
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead4
 
 ahead4done:
 	VZEROUPPER
@@ -313,8 +374,8 @@ DATA upperHalfVNNI<>+0(SB)/4, $0xffff0000
 GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -328,20 +389,33 @@ TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -353,32 +427,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead5done
 
 ahead5:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead5fewer
+
+ahead5four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead5four
+
+ahead5fewer:
+	ADDQ $+4, R9
+	JZ   ahead5touched
+
+ahead5one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead5same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead5row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead5done
+	DECQ       R9
+	JNZ        ahead5one
+
+ahead5touched:
+	TESTQ R8, R8
+	JNZ   ahead5done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead5row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead5done
 
 ahead5row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead5same:
-	DECQ SI
-	JNZ  ahead5
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead5
 
 ahead5done:
 	VMOVAPS Z3, Z4
@@ -511,41 +609,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead8fewer
+
+ahead8four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead8four
+
+ahead8fewer:
+	ADDQ $+4, CX
+	JZ   ahead8touched
+
+ahead8one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead8same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead8row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead8done
+	DECQ       CX
+	JNZ        ahead8one
+
+ahead8touched:
+	TESTQ R8, R8
+	JNZ   ahead8done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead8done
 
 ahead8row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead8same:
-	DECQ AX
-	JNZ  ahead8
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead8
 
 ahead8done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -559,20 +681,33 @@ TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -584,32 +719,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead9done
 
 ahead9:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead9fewer
+
+ahead9four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead9four
+
+ahead9fewer:
+	ADDQ $+4, R9
+	JZ   ahead9touched
+
+ahead9one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead9same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead9row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead9done
+	DECQ       R9
+	JNZ        ahead9one
+
+ahead9touched:
+	TESTQ R8, R8
+	JNZ   ahead9done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead9done
 
 ahead9row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead9same:
-	DECQ SI
-	JNZ  ahead9
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead9
 
 ahead9done:
 	VMOVAPS Z3, Z4
@@ -770,41 +929,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead12fewer
+
+ahead12four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead12four
+
+ahead12fewer:
+	ADDQ $+4, CX
+	JZ   ahead12touched
+
+ahead12one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead12same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead12row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead12done
+	DECQ       CX
+	JNZ        ahead12one
+
+ahead12touched:
+	TESTQ R8, R8
+	JNZ   ahead12done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead12row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead12done
 
 ahead12row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead12same:
-	DECQ AX
-	JNZ  ahead12
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead12
 
 ahead12done:
 	VZEROUPPER
 	RET
 
 // func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -818,20 +1001,33 @@ TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -843,32 +1039,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead13done
 
 ahead13:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R9
+	JZ   ahead13touched
+
+ahead13one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead13same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead13row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead13done
+	DECQ       R9
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ R8, R8
+	JNZ   ahead13done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead13done
 
 ahead13row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead13same:
-	DECQ SI
-	JNZ  ahead13
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead13
 
 ahead13done:
 	VMOVAPS Z3, Z4
@@ -1048,41 +1268,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead16fewer
+
+ahead16four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead16four
+
+ahead16fewer:
+	ADDQ $+4, CX
+	JZ   ahead16touched
+
+ahead16one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead16same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead16row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead16done
+	DECQ       CX
+	JNZ        ahead16one
+
+ahead16touched:
+	TESTQ R8, R8
+	JNZ   ahead16done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead16done
 
 ahead16row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead16same:
-	DECQ AX
-	JNZ  ahead16
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead16
 
 ahead16done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1096,20 +1340,33 @@ TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1121,32 +1378,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead17done
 
 ahead17:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead17fewer
+
+ahead17four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead17four
+
+ahead17fewer:
+	ADDQ $+4, R9
+	JZ   ahead17touched
+
+ahead17one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead17same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead17row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead17done
+	DECQ       R9
+	JNZ        ahead17one
+
+ahead17touched:
+	TESTQ R8, R8
+	JNZ   ahead17done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead17done
 
 ahead17row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead17same:
-	DECQ SI
-	JNZ  ahead17
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead17
 
 ahead17done:
 	VMOVAPS Z3, Z4
@@ -1260,33 +1541,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead20fewer
+
+ahead20four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead20four
+
+ahead20fewer:
+	ADDQ $+4, CX
+	JZ   ahead20touched
+
+ahead20one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead20same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead20row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead20done
+	DECQ       CX
+	JNZ        ahead20one
+
+ahead20touched:
+	TESTQ R8, R8
+	JNZ   ahead20done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead20row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead20done
 
 ahead20row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead20same:
-	DECQ AX
-	JNZ  ahead20
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead20
 
 ahead20done:
 	VZEROUPPER
@@ -1365,8 +1670,8 @@ DATA E5M2Upper64VNNI<>+60(SB)/4, $0x7f7f7f7f
 GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
 // func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1380,20 +1685,33 @@ TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1405,32 +1723,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead21done
 
 ahead21:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead21fewer
+
+ahead21four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead21four
+
+ahead21fewer:
+	ADDQ $+4, R9
+	JZ   ahead21touched
+
+ahead21one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead21same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead21row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead21done
+	DECQ       R9
+	JNZ        ahead21one
+
+ahead21touched:
+	TESTQ R8, R8
+	JNZ   ahead21done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead21row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead21done
 
 ahead21row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead21same:
-	DECQ SI
-	JNZ  ahead21
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead21
 
 ahead21done:
 	VMOVAPS Z3, Z4
@@ -1563,41 +1905,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead24fewer
+
+ahead24four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead24four
+
+ahead24fewer:
+	ADDQ $+4, CX
+	JZ   ahead24touched
+
+ahead24one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead24same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead24row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead24done
+	DECQ       CX
+	JNZ        ahead24one
+
+ahead24touched:
+	TESTQ R8, R8
+	JNZ   ahead24done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead24done
 
 ahead24row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead24same:
-	DECQ AX
-	JNZ  ahead24
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead24
 
 ahead24done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1611,20 +1977,33 @@ TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1636,32 +2015,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead25done
 
 ahead25:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead25fewer
+
+ahead25four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead25four
+
+ahead25fewer:
+	ADDQ $+4, R9
+	JZ   ahead25touched
+
+ahead25one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead25same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead25row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead25done
+	DECQ       R9
+	JNZ        ahead25one
+
+ahead25touched:
+	TESTQ R8, R8
+	JNZ   ahead25done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead25done
 
 ahead25row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead25same:
-	DECQ SI
-	JNZ  ahead25
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead25
 
 ahead25done:
 	VMOVAPS Z3, Z4
@@ -1822,41 +2225,65 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead28fewer
+
+ahead28four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead28four
+
+ahead28fewer:
+	ADDQ $+4, CX
+	JZ   ahead28touched
+
+ahead28one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead28same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead28row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead28done
+	DECQ       CX
+	JNZ        ahead28one
+
+ahead28touched:
+	TESTQ R8, R8
+	JNZ   ahead28done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead28done
 
 ahead28row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead28same:
-	DECQ AX
-	JNZ  ahead28
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead28
 
 ahead28done:
 	VZEROUPPER
 	RET
 
 // func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
-TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $16-88
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $24-88
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1870,20 +2297,33 @@ TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $16-88
 	SHRQ         $0x01, SI
 	MOVQ         aheadKeys+72(FP), AX
 	MOVQ         $+0, (SP)
-	MOVQ         $+0, 8(SP)
+	MOVQ         $+0, 16(SP)
 	XORQ         DI, DI
 	XORQ         R8, R8
 	TESTQ        AX, AX
 	JZ           nothingAhead
 	MOVQ         aheadOff+64(FP), DX
+	MOVQ         aheadLines+80(FP), R9
 	MOVQ         (DX), DI
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         DI, DX
 	ADDQ         ahead+56(FP), DI
-	MOVQ         aheadLines+80(FP), R8
-	IMULQ        aheadLines+80(FP), AX
-	LEAQ         -1(AX)(SI*1), AX
-	XORL         DX, DX
-	DIVL         SI
 	MOVQ         AX, 8(SP)
+	MOVQ         R9, R8
+	SHLQ         $0x06, R9
+	ADDQ         R9, DX
+	IMULQ        AX, R9
+	CMPQ         DX, R9
+	JNE          apart
+	MOVQ         $+1, 8(SP)
+	IMULQ        AX, R8
+
+apart:
+	IMULQ aheadLines+80(FP), AX
+	LEAQ  -1(AX)(SI*1), AX
+	XORL  DX, DX
+	DIVL  SI
+	MOVQ  AX, 16(SP)
 
 nothingAhead:
 	MOVQ  off+40(FP), DX
@@ -1895,32 +2335,56 @@ nothingAhead:
 	SUBQ  AX, DX
 
 block:
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	TESTQ SI, SI
 	JZ    ahead29done
 
 ahead29:
+	MOVQ    R8, R9
+	CMPQ    SI, R9
+	CMOVQCS SI, R9
+	SUBQ    R9, R8
+	SUBQ    R9, SI
+	SUBQ    $+4, R9
+	JCS     ahead29fewer
+
+ahead29four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, R9
+	JCC        ahead29four
+
+ahead29fewer:
+	ADDQ $+4, R9
+	JZ   ahead29touched
+
+ahead29one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead29same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead29row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead29done
+	DECQ       R9
+	JNZ        ahead29one
+
+ahead29touched:
+	TESTQ R8, R8
+	JNZ   ahead29done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead29done
 
 ahead29row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead29same:
-	DECQ SI
-	JNZ  ahead29
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ SI, SI
+	JNZ   ahead29
 
 ahead29done:
 	VMOVAPS Z3, Z4
@@ -2100,33 +2564,57 @@ stored:
 	ADDQ  $+2, BX
 	CMPQ  BX, keys+48(FP)
 	JLT   block
-	MOVQ  8(SP), AX
+	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
+	MOVQ    R8, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, R8
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead32fewer
+
+ahead32four:
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 128(DI)
+	PREFETCHT1 192(DI)
+	ADDQ       $+256, DI
+	SUBQ       $+4, CX
+	JCC        ahead32four
+
+ahead32fewer:
+	ADDQ $+4, CX
+	JZ   ahead32touched
+
+ahead32one:
 	PREFETCHT1 (DI)
 	ADDQ       $+64, DI
-	DECQ       R8
-	JNZ        ahead32same
-	MOVQ       (SP), R8
-	INCQ       R8
-	MOVQ       R8, (SP)
-	CMPQ       R8, aheadKeys+72(FP)
-	JLT        ahead32row
-	MOVQ       $+0, 8(SP)
-	JMP        ahead32done
+	DECQ       CX
+	JNZ        ahead32one
+
+ahead32touched:
+	TESTQ R8, R8
+	JNZ   ahead32done
+	MOVQ  (SP), R8
+	INCQ  R8
+	MOVQ  R8, (SP)
+	CMPQ  R8, 8(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 16(SP)
+	JMP   ahead32done
 
 ahead32row:
-	MOVQ aheadOff+64(FP), DI
-	MOVQ (DI)(R8*8), DI
-	ADDQ ahead+56(FP), DI
-	MOVQ aheadLines+80(FP), R8
-
-ahead32same:
-	DECQ AX
-	JNZ  ahead32
+	MOVQ  aheadOff+64(FP), DI
+	MOVQ  (DI)(R8*8), DI
+	ADDQ  ahead+56(FP), DI
+	MOVQ  aheadLines+80(FP), R8
+	TESTQ AX, AX
+	JNZ   ahead32
 
 ahead32done:
 	VZEROUPPER

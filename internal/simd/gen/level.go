@@ -47,7 +47,7 @@ var (
 	}
 	avx2 = level{
 		name: "avx2", suffix: "AVX2", lanes: 8,
-		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {8, 1}},
+		blocks: []int{1, 2, 4}, scoreWidths: map[int][]int{1: {8, 1}, 2: {8, 1}, 4: {2, 1}},
 		widths: map[int][]int{1: {8, 4}, 2: {4}, 4: {2}},
 	}
 	// vnni is for integers; and its processors have VPERMI2B, for 8-bit floats.

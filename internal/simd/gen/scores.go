@@ -126,10 +126,11 @@ func (g scores) pointers(walk *offsets, j reg.GPVirtual) []reg.GPVirtual {
 	return ptr
 }
 
-// chunk takes w vectors of both keys. With 32 registers both keys' vectors stay
-// in them, and a query's vector, loaded once, meets both.
+// chunk takes w vectors of both keys. Where both keys' vectors stay in registers, a
+// query's vector, loaded once, meets both; else it is loaded for each, which keeps
+// memory in order for longer.
 func (g scores) chunk(load *loader, w int, ptr []reg.GPVirtual, q rows, acc []reg.VecVirtual) {
-	if g.lanes == 8 {
+	if g.lanes == 8 && g.rows < 4 {
 		for c, p := range ptr {
 			for i := range w {
 				x := g.vec()
