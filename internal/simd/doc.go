@@ -15,6 +15,9 @@
 // The kernels of quantised types multiply codes: a scale per channel belongs in
 // q, one per token in s (keys) or in p (values), and the caller puts it there.
 //
+// Codes that are integers have kernels of their own at some levels, see [Integer],
+// which come before the others.
+//
 // Plain Go is always built and is the reference of the assembly beside it; see
 // [Level] for what runs.
 package simd

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+
+	op "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// fixWeights takes the weights of all rows to fixed point. It declines where one is
+// negative or not finite.
+func (g integerAccumulate) fixWeights() {
+	masks := g.keyMasks()
+	zero, least, bits := g.zero(), g.broadcast(float32bits(leastWeight)), g.broadcast(float32bits(weightBits))
+	one, order := g.broadcast(float32bits(1)), g.vec()
+	g.VMOVDQU32(g.digitOrder(), order)
+	p, by := g.param("p"), g.param("stride")
+	g.SHLQ(op.U8(2), by)
+	for r := range g.rows {
+		x, top := g.vecs(tileKeys/16), g.vec()
+		for i, x := range x {
+			g.VMOVUPS_Z(op.Mem{Base: p, Disp: 64 * i}, masks[i], x)
+			g.VADDPS(zero, x, x) // −0 + 0 = 0
+		}
+		g.VPMAXUD(x[0], x[1], top)
+		g.VPMAXUD(x[2], top, top)
+		g.VPMAXUD(x[3], top, top)
+		g.foldLanes(top, func(a, b reg.VecVirtual) { g.VPMAXUD(a, b, b) })
+		n := g.GP32()
+		g.VMOVD(top.AsX(), n)
+		g.CMPL(n, op.U32(0x7f800000))
+		g.JAE(op.LabelRef("declined"))
+		g.full(r, x, top)
+		up, down := g.vec(), g.vec()
+		g.VPMAXUD(least, top, top)
+		g.VGETEXPPS(top, down)
+		g.VSUBPS(bits, down, down)
+		g.VSUBPS(down, zero, up)
+		g.VSCALEFPS(down, one, down)
+		g.VMOVSS(down.AsX(), g.down.Offset(8*r))
+		g.digits(r, x, up, order)
+		if r < g.rows-1 {
+			g.ADDQ(by, p)
+		}
+	}
+}
+
+// weightDigits writes a row's digits.
+func (g integerAccumulate) digits(r int, x []reg.VecVirtual, up, order reg.VecVirtual) {
+	var sum, bias reg.VecVirtual
+	if g.e.bits == 4 {
+		sum, bias = g.zero(), g.broadcast(uint32(256-g.e.bias)*0x01010101)
+	}
+	for i, x := range x {
+		g.VSCALEFPS(up, x, x)
+		g.VCVTPS2DQ(x, x)
+		g.VPSHUFB(order, x, x)
+		g.VMOVDQU32(x, g.weights.Offset(4*tileKeys*r+64*i))
+		if sum != nil {
+			g.VPDPBUSD(bias, x, sum)
+		}
+	}
+	if sum != nil {
+		g.foldQuarters(sum, func(a, b reg.VecVirtual) { g.VPADDD(a, b, b) })
+		g.VMOVDQU32(sum.AsX(), g.start.Offset(16*r))
+	}
+}
+
+// keyMasks are the masks of a tile's keys.
+func (g integerAccumulate) keyMasks() []reg.OpmaskVirtual {
+	ones := g.GP64()
+	g.MOVQ(op.I32(-1), ones)
+	g.BZHIQ(g.param("keys"), ones, ones)
+	masks := make([]reg.OpmaskVirtual, tileKeys/16)
+	for i := range masks {
+		masks[i] = g.K()
+		g.KMOVW(ones.As32(), masks[i])
+		if i < len(masks)-1 {
+			g.SHRQ(op.U8(16), ones)
+		}
+	}
+	return masks
+}
+
+// full declines, where values have scales of their own, unless the key of the
+// largest weight has a code of nearly the largest size: what is lost of the other
+// weights is small beside that weight, and must be small beside its value, too.
+func (g integerAccumulate) full(r int, x []reg.VecVirtual, top reg.VecVirtual) {
+	done := fmt.Sprintf("full%d", r)
+	g.CMPQ(g.paramMem("own"), imm(0))
+	g.JE(op.LabelRef(done))
+	first, word := g.GP64(), g.GP64()
+	for i := range x {
+		equal := g.K()
+		g.VPCMPEQD(top, x[i], equal)
+		if i == 0 {
+			g.KMOVW(equal, first.As32())
+			continue
+		}
+		g.KMOVW(equal, word.As32())
+		g.SHLQ(op.U8(uint8(16*i)), word)
+		g.ORQ(word, first)
+	}
+	g.TZCNTQ(first, first)
+	list, at, left := g.GP64(), g.GP64(), g.param("dim")
+	g.LEAQ(g.list, list)
+	g.MOVQ(op.Mem{Base: list, Index: first, Scale: 8}, at)
+	loop := fmt.Sprintf("codes%d", r)
+	g.Label(loop)
+	found := g.K()
+	g.fullCodes(at, found)
+	g.KORTESTD(found, found)
+	g.JNZ(op.LabelRef(done))
+	g.ADDQ(imm(32), at)
+	g.SUBQ(imm(g.e.channels()), left)
+	g.JG(op.LabelRef(loop))
+	n := g.GP32()
+	g.VMOVD(top.AsX(), n)
+	g.TESTL(n, n) // weights are all zero
+	g.JNZ(op.LabelRef("declined"))
+	g.Label(done)
+}
+
+// fullCodes finds codes of at least e.full in 32 bytes.
+func (g integerAccumulate) fullCodes(at reg.GPVirtual, found reg.OpmaskVirtual) {
+	const atLeast = 5
+	codes := g.YMM()
+	if g.e.bits == 8 {
+		g.VPABSB(op.Mem{Base: at}, codes)
+		g.VPCMPUB(op.U8(atLeast), g.broadcast(uint32(g.e.full)*0x01010101).AsY(), codes, found)
+		return
+	}
+	// A nibble xor 8 is its code plus 8, so less 1 and full it is below 0 or above 15 − 2.
+	flip, low := g.broadcast(0x88888888).AsY(), g.broadcast(0x0f0f0f0f).AsY()
+	from, span := g.broadcast(uint32(g.e.bias-g.e.full+1)*0x01010101).AsY(), g.broadcast(uint32(2*g.e.full-1)*0x01010101).AsY()
+	upper, other := g.YMM(), g.K()
+	g.VMOVDQU32(op.Mem{Base: at}, codes)
+	g.VPSRLW(op.U8(4), codes, upper)
+	for _, half := range []struct {
+		v reg.VecVirtual
+		k reg.OpmaskVirtual
+	}{{codes, found}, {upper, other}} {
+		g.VPTERNLOGD(op.U8(xorAnd), low, flip, half.v)
+		g.VPSUBB(from, half.v, half.v)
+		g.VPCMPUB(op.U8(atLeast), span, half.v, half.k)
+	}
+	g.KORD(other, found, found)
+}
