@@ -84,7 +84,7 @@ const LeastBytes = 400 << 20
 // milliseconds of work, each of the input sets as often as the others.
 func Launches(bytes, sets int) int {
 	const replay = 2e-3 * 4e12 // bytes
-	n := max(4, min(200, int(replay/float64(max(bytes, 1)))))
+	n := int(max(4, min(200, replay/float64(max(bytes, 1)))))
 	return (n + sets - 1) / sets * sets
 }
 
