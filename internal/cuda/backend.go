@@ -161,6 +161,7 @@ func (b *Backend) Info() backend.Info {
 		Width:     b.multiprocessors &^ 7,
 		QueryTile: maxRows,
 		StartKeys: startKeys,
+		Traces:    true,
 	}
 }
 

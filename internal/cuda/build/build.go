@@ -72,7 +72,7 @@ var Model = Archive{
 }
 
 // Archives are all there are in internal/cuda.
-var Archives = []*Archive{&Kernels}
+var Archives = []*Archive{&Kernels, &Traced}
 
 // For returns the target to load on a GPU of the given compute capability: the
 // newest cubin of its major version that is not newer than itself, else PTX.
