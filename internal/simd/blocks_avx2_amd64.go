@@ -33,3 +33,18 @@ func dotQ8_0AVX2(y *float32, rows int, row *byte, x *float32, blocks int)
 //
 //go:noescape
 func dequantiseQ8_0AVX2(dst *float32, src *byte, blocks int)
+
+// dotQ4_KAVX2 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_K blocks, at least 1.
+//
+//go:noescape
+func dotQ4_KAVX2(y *float32, rows int, row *byte, x *float32, blocks int)
+
+// dotQ5_KAVX2 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q5_K blocks, at least 1.
+//
+//go:noescape
+func dotQ5_KAVX2(y *float32, rows int, row *byte, x *float32, blocks int)
+
+// dotQ6_KAVX2 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q6_K blocks, at least 1.
+//
+//go:noescape
+func dotQ6_KAVX2(y *float32, rows int, row *byte, x *float32, blocks int)

@@ -110,8 +110,8 @@ var (
 )
 
 var (
-	dotAVX512 = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX512, Q4_1: dotQ4_1AVX512, Q8_0: dotQ8_0AVX512}
-	dotAVX2   = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX2, Q4_1: dotQ4_1AVX2, Q8_0: dotQ8_0AVX2}
+	dotAVX512 = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX512, Q4_1: dotQ4_1AVX512, Q8_0: dotQ8_0AVX512, Q4_K: dotQ4_KAVX512, Q5_K: dotQ5_KAVX512, Q6_K: dotQ6_KAVX512}
+	dotAVX2   = [NumBlocks]dotKernel{Q4_0: dotQ4_0AVX2, Q4_1: dotQ4_1AVX2, Q8_0: dotQ8_0AVX2, Q4_K: dotQ4_KAVX2, Q5_K: dotQ5_KAVX2, Q6_K: dotQ6_KAVX2}
 )
 
 var (

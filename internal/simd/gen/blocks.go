@@ -30,6 +30,9 @@ func blocksFile(g *gen) {
 		k.emitDot()
 		k.emitDequantise()
 	}
+	for _, b := range superTypes {
+		(&superKernel{gen: g, superblock: b}).emit()
+	}
 }
 
 // blockKernel is what kernels for blocks of a layout have in common.

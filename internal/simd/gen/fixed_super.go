@@ -111,7 +111,7 @@ type chunkFunc func(i int, x reg.GPVirtual, zero, dots, sums reg.VecVirtual)
 // groups reads a Q4_K or Q5_K block's numbers, and returns what adds its chunks.
 func (g *fixedSuper) groups(p reg.GPVirtual) chunkFunc {
 	d, e := g.halfAt(p, 0), g.halfAt(p, 2)
-	scales, least := g.sixBits(p)
+	scales, least := sixBits(g.gen, p)
 	return func(i int, x reg.GPVirtual, zero, dots, sums reg.VecVirtual) {
 		lo, hi := g.groupCodes(p, i)
 		dot := g.fixedSum(zero, x, half{lo, 0}, half{hi, 1})
@@ -139,7 +139,7 @@ func (g *fixedSuper) halfAt(p reg.GPVirtual, at int) reg.VecVirtual {
 // sixBits are the scales of the four groups of each chunk, and their minimums, a byte each. Those of the first
 // chunk are the low six bits of eight bytes. Those of the second are halves of four more bytes, and above
 // them the two upper bits of the eight.
-func (g *fixedSuper) sixBits(p reg.GPVirtual) (scales, least [2]reg.GPVirtual) {
+func sixBits(g *gen, p reg.GPVirtual) (scales, least [2]reg.GPVirtual) {
 	apart := g.GP64()
 	g.MOVL(op.Mem{Base: p, Disp: 12}, apart.As32())
 	for i, side := range []*[2]reg.GPVirtual{&scales, &least} {
