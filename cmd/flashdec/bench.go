@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/flashdec/flashdec/internal/bench"
 )
 
@@ -21,8 +23,10 @@ type benchCmd struct {
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Model    string   `help:"Measure a model's decode steps in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
-	Contexts []int    `help:"With --model: how many tokens a step sees (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	Contexts []int    `help:"With --model: how many tokens a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
 	KVDType  string   `name:"kv-dtype" help:"With --model: store keys and values as T (default ${default})." default:"f16" placeholder:"T"`
+
+	anyContexts bool // none was asked for: those that the model has
 
 	Peer string `help:"Measure another implementation in the same rounds, through a program (see bench/peers)." placeholder:"COMMAND"`
 	tunedFlag
@@ -99,6 +103,22 @@ func (cmd *benchCmd) Validate() error {
 		}
 	}
 	return errors.Join(cmd.checkModel(), checkPlot(cmd.Plot))
+}
+
+// AfterApply is called by kong once the command line is read. Flags of suites mean
+// nothing to a model, nor those of a model to suites.
+func (cmd *benchCmd) AfterApply(given *kong.Context) error {
+	if cmd.Model == "" {
+		if flag := givenFlag(given, "contexts", "kv-dtype"); flag != "" {
+			return fmt.Errorf("--%s is for --model, but no --model is given", flag)
+		}
+		return nil
+	}
+	if flag := givenFlag(given, "suite", "match", "mb", "tuned"); flag != "" {
+		return fmt.Errorf("--%s is for suites, but --model is measured in place of them", flag)
+	}
+	cmd.anyContexts = givenFlag(given, "contexts") == ""
+	return nil
 }
 
 // bytes and rounds are what is measured on and how often.
@@ -183,6 +203,11 @@ func (cmd *benchCmd) Run(ctx context.Context, t *terminal) error {
 	old, err := cmd.recorded()
 	if err != nil {
 		return err
+	}
+	if cmd.Plot != "" {
+		if err := errors.Join(checkOutput(cmd.Plot, cmd.Compare, ".svg", ".png"), notOfModel(cmd.Plot, cmd.Model)); err != nil {
+			return err
+		}
 	}
 	report := &benchReport{cmd: cmd, t: t, tuner: cmd.tuner(t), old: old}
 	measure := cmd.measureAll

@@ -37,16 +37,19 @@ type modelWay struct {
 
 // measureModel measures at each context, with each number of threads.
 func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err error) {
-	contexts := slices.Clone(cmd.Contexts)
-	slices.Sort(contexts)
+	threads := cmd.threadCounts(bench.ModelSuite)
+	contexts, err := cmd.modelContexts(len(threads), freeMemory())
+	if err != nil {
+		return err
+	}
 	var all []*modelBench
 	defer func() {
 		for _, b := range all {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	for _, threads := range cmd.threadCounts(bench.ModelSuite) {
-		b, err := cmd.openModel(threads, contexts[len(contexts)-1])
+	for _, n := range threads {
+		b, err := cmd.openModel(n, contexts[len(contexts)-1])
 		if err != nil {
 			return err
 		}
@@ -107,21 +110,17 @@ func (b *modelBench) close() error {
 // bytes is what a step reads that sees so many tokens.
 func (b *modelBench) bytes(tokens int) int {
 	w := b.ways[0]
-	return b.loaded.model.WeightBytes() + modelKVBytes(w.runner, tokens)
+	return b.loaded.model.WeightBytes() + modelKVBytes(w.runner.Config(), w.runner.Options().KeyType, tokens)
 }
 
 // modelKVBytes is the size of the keys and values of so many tokens, as far as layers see them.
-func modelKVBytes(r *model.Runner, tokens int) int {
-	c, o := r.Config(), r.Options()
-	row := func(t kv.DType) int {
-		n := t.RowBytes(c.HeadDim)
-		if t.Quantised() {
-			n += 4 // its scale
-		}
-		return n
+func modelKVBytes(c *model.Config, t kv.DType, tokens int) int {
+	row := t.RowBytes(c.HeadDim)
+	if t.Quantised() {
+		row += 4 // its scale
 	}
 	seen := (c.NumLayers()-c.NumSliding())*tokens + c.NumSliding()*min(tokens, c.Window)
-	return seen * c.NumKVHeads * (row(o.KeyType) + row(o.ValueType))
+	return seen * c.NumKVHeads * 2 * row
 }
 
 // steps decodes a few tokens.
@@ -147,7 +146,7 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader
 		c := w.runner.Config()
 		w.ModelSteps = bench.ModelSteps{
 			Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: w.Impl, Splits: w.Splits, Step: w.Step,
-			WeightBytes: b.loaded.model.WeightBytes(), KVBytes: modelKVBytes(w.runner, tokens), KVDType: b.cmd.KVDType,
+			WeightBytes: b.loaded.model.WeightBytes(), KVBytes: modelKVBytes(c, w.runner.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
 			QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
 		}
 		ways = append(ways, &w.ModelSteps)
@@ -190,6 +189,39 @@ func (cmd *benchCmd) checkModel() error {
 		}
 	}
 	return nil
+}
+
+// modelContexts are the contexts to measure at, in order, which the model has and so much free memory has room for:
+// nothing is filled before. Each number of threads has keys and values of its own for both ways; the bare read has memory
+// of as many bytes as a step reads.
+func (cmd *benchCmd) modelContexts(threadCounts, free int) ([]int, error) {
+	m, err := openWeights(cmd.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close() // nothing was written
+	t, err := kv.ParseDType(cmd.KVDType)
+	if err != nil {
+		return nil, err
+	}
+	c, contexts := m.Config(), slices.Sorted(slices.Values(cmd.Contexts))
+	if cmd.anyContexts {
+		contexts = slices.DeleteFunc(contexts, func(n int) bool { return n > c.MaxContext })
+	}
+	if len(contexts) == 0 { // it has fewer than any that was not asked for
+		contexts = []int{c.MaxContext}
+	}
+	most := contexts[len(contexts)-1]
+	if most > c.MaxContext {
+		return nil, fmt.Errorf("--contexts has %d, want at most %d, the model's context", most, c.MaxContext)
+	}
+	const ways = 2
+	need := ways*threadCounts*modelKVBytes(c, t, most+cmd.modelRoom()) + m.WeightBytes() + modelKVBytes(c, t, most)
+	if need > free {
+		return nil, fmt.Errorf("--contexts has %d, which takes %s of memory, want at most %s, what is free: see --kv-dtype and --threads, too",
+			most, byteCount(need), byteCount(free))
+	}
+	return contexts, nil
 }
 
 // maxModelContext bounds --contexts.

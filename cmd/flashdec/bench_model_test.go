@@ -1,8 +1,10 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,9 +79,42 @@ func TestBenchModelRefuses(t *testing.T) {
 		{"--contexts=0", "--contexts has 0"},
 		{"--contexts=", "--contexts"},
 		{"--kv-dtype=f7", "--kv-dtype"},
+		{"--contexts=8,999999", "--contexts has 999999, want at most 512, the model's context"},
+		{"--suite=types", "--suite is for suites, but --model"},
+		{"--match=f16", "--match is for suites, but --model"},
+		{"--mb=64", "--mb is for suites, but --model"},
+		{"--no-tuned", "--tuned is for suites, but --model"},
 	} {
 		if got := want(t, exitBadInput, "bench", "--model="+goldenModels+"qwen3", "--rounds=1", tc.flag); !strings.Contains(got.errs, tc.says) {
 			t.Errorf("%s: %q, want it to say %q", tc.flag, got.errs, tc.says)
+		}
+	}
+}
+
+// TestModelContexts: those that the model has and memory has room for, before anything is filled.
+func TestModelContexts(t *testing.T) {
+	cmd := &benchCmd{Model: goldenModels + "qwen3", KVDType: "f16", Rounds: 1, Contexts: []int{512, 1024, 128}, anyContexts: true}
+	if got, err := cmd.modelContexts(2, math.MaxInt); err != nil || !slices.Equal(got, []int{128, 512}) {
+		t.Errorf("%v, %v, want 128 and 512, which is the model's context", got, err)
+	}
+	cmd.Contexts = []int{1024}
+	if got, err := cmd.modelContexts(2, math.MaxInt); err != nil || !slices.Equal(got, []int{512}) {
+		t.Errorf("%v, %v, want the model's context where it has none of the others", got, err)
+	}
+	cmd.anyContexts, cmd.Contexts = false, []int{256}
+	if _, err := cmd.modelContexts(2, 100_000); err == nil || !strings.Contains(err.Error(), "want at most 100.0 kB, what is free") {
+		t.Errorf("%v, want that memory has no room", err)
+	}
+}
+
+// TestFreeMemory reads what Linux tells; elsewhere nothing is too much.
+func TestFreeMemory(t *testing.T) {
+	for text, want := range map[string]int{
+		"MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:   24601 kB\n": 24601 << 10, "MemTotal: 9 kB\n": math.MaxInt, "MemAvailable: many kB\n": math.MaxInt,
+		"MemAvailable: 9223372036854775807 kB\n": math.MaxInt,
+	} {
+		if got := availableIn(text); got != want {
+			t.Errorf("%q: %d bytes, want %d", text, got, want)
 		}
 	}
 }

@@ -207,6 +207,9 @@ func TestBenchRefuses(t *testing.T) {
 		{"--backend=cuda\x00--suite=threads", "suite threads is about CPUs"},
 		{"--backend=cuda\x00--suite=blog\x00--mb=1", "see --mb"},
 		{"--plot=a.gif", "--plot"},
+		{"--plot=no/such/folder/a.svg", "a.svg: output cannot be written"},
+		{"--contexts=5", "--contexts is for --model"},
+		{"--kv-dtype=f16", "--kv-dtype is for --model"},
 		{"--compare=no-such-file", "no-such-file"},
 	} {
 		if got := want(t, exitBadInput, append([]string{"bench"}, strings.Split(tc.flag, "\x00")...)...); !strings.Contains(got.errs, tc.says) {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -38,10 +37,8 @@ func (cmd *explainCmd) AfterApply(given *kong.Context) error {
 	if cmd.File != "" {
 		return nil
 	}
-	for _, p := range given.Path {
-		if p.Flag != nil && slices.Contains([]string{"seq", "head", "query", "splits"}, p.Flag.Name) {
-			return fmt.Errorf("--%s chooses from a FILE, but no FILE is given", p.Flag.Name)
-		}
+	if flag := givenFlag(given, "seq", "head", "query", "splits"); flag != "" {
+		return fmt.Errorf("--%s chooses from a FILE, but no FILE is given", flag)
 	}
 	return nil
 }

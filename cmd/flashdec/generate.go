@@ -119,6 +119,9 @@ func (cmd *generateCmd) prepare(ctx context.Context, l *loaded) (*generation, er
 	if err != nil {
 		return nil, err
 	}
+	if err := cmd.checkLength("the prompt", len(ids), runner); err != nil {
+		return nil, errors.Join(err, runner.Close())
+	}
 	g := &generation{loaded: l, cmd: cmd, runner: runner, chain: chain, stop: stop, prompt: ids}
 	if l.tokenizer != nil {
 		g.stream = l.tokenizer.Stream()

@@ -172,7 +172,8 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{"--ids", "x"}, []string{m, "--ids=1,x"}},
 		{[]string{"--ids"}, []string{m, "--ids=,"}},
 		{[]string{"--ids"}, []string{m, "--ids=-1"}},
-		{[]string{"context"}, []string{m, "--ids=1,2,3,4", "--max-context=3"}},
+		{[]string{"the prompt has 4 tokens, want at most 3: --max-context"}, []string{m, "--ids=1,2,3,4", "--max-context=3"}},
+		{[]string{"the prompt has 513 tokens, want at most 512: the model's context"}, []string{m, "--ids=1" + strings.Repeat(",1", 512)}},
 		{[]string{"--kv-dtype"}, []string{m, "--ids=1", "--kv-dtype=f64"}},
 		{[]string{"--threads"}, []string{m, "--ids=1", "--threads=-1"}},
 		{[]string{"--splits"}, []string{m, "--ids=1", "--splits=-1"}},
@@ -239,7 +240,7 @@ func TestLogitsOfAFile(t *testing.T) {
 	refuses(t, []string{"384"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 384"), "-o", output)
 	refuses(t, []string{"no tokenizer"}, "logits", goldenModels+"qwen3", tokensFile(t, "words"), "-o", output)
 	refuses(t, []string{"no token"}, "logits", goldenModels+"qwen3", tokensFile(t, "[,]"), "-o", output)
-	refuses(t, []string{"context"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 2 3"), "-o", output, "--max-context=2")
+	refuses(t, []string{"has 3 tokens, want at most 2: --max-context"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 2 3"), "-o", output, "--max-context=2")
 	refuses(t, []string{".txt"}, "logits", goldenModels+"qwen3", plain, "-o", filepath.Join(dir, "out.txt"))
 }
 
@@ -309,7 +310,7 @@ func TestPerplexity(t *testing.T) {
 	}
 	refuses(t, []string{"at least two"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5"))
 	refuses(t, []string{"--window"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1")
-	refuses(t, []string{"--window"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1000")
+	refuses(t, []string{"--window has 1000 tokens, want at most 512"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--window=1000")
 	refuses(t, []string{"--against"}, "perplexity", goldenModels+"qwen2", tokensFile(t, "5 6"), "--against=f64")
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/tensorfile"
@@ -62,8 +61,8 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	vocab := r.Config().VocabSize
-	if max := r.Options().MaxContext; len(ids) > max {
-		return fmt.Errorf("%s: %d tokens, want at most %d, the context", quotePath(cmd.File), len(ids), max)
+	if err := cmd.checkLength(quotePath(cmd.File), len(ids), r); err != nil {
+		return err
 	}
 	logits := make([]float32, len(ids)*vocab)
 	b := t.bar(len(ids), "computing logits")

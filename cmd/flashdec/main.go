@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -156,6 +157,16 @@ func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 		kong.BindToProvider(i.context),
 		kong.Bind(t),
 	)
+}
+
+// givenFlag is the first on a command line of some flags, "" where there is none.
+func givenFlag(line *kong.Context, names ...string) string {
+	for _, p := range line.Path {
+		if p.Flag != nil && slices.Contains(names, p.Flag.Name) {
+			return p.Flag.Name
+		}
+	}
+	return ""
 }
 
 // usageError says what is wrong with a command line, and where to look; which

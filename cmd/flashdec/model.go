@@ -59,12 +59,18 @@ const (
 		"or see, without a network, the attention of one of its layers: flashdec run testdata/real/layer19.safetensors"
 )
 
-// load opens a model, its tokenizer where it has one, and the engine.
-func (f *modelFlags) load(path string) (*loaded, error) {
+// openWeights opens a model alone.
+func openWeights(path string) (*model.Model, error) {
 	m, err := model.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == smallModel {
 		return nil, fmt.Errorf("%w; %s", err, fetchSmallModel)
 	}
+	return m, err
+}
+
+// load opens a model, its tokenizer where it has one, and the engine.
+func (f *modelFlags) load(path string) (*loaded, error) {
+	m, err := openWeights(path)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +151,19 @@ func (l *loaded) runner(f *modelFlags, dtype string) (*model.Runner, error) {
 		opt.Device, opt.BatchTokens = l.device, gpuBatchTokens
 	}
 	return model.NewRunner(l.model, opt)
+}
+
+// checkLength holds a text of so many tokens against a runner's context, before any is computed.
+func (f *modelFlags) checkLength(what string, tokens int, r *model.Runner) error {
+	most := r.Options().MaxContext
+	if tokens <= most {
+		return nil
+	}
+	limit := "the model's context"
+	if f.MaxContext > 0 {
+		limit = "--max-context"
+	}
+	return fmt.Errorf("%s has %s, want at most %d: %s", what, count(tokens, "token"), most, limit)
 }
 
 // checkIDs holds ids against the vocabulary.

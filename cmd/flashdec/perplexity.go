@@ -94,8 +94,8 @@ func (cmd *perplexityCmd) Run(ctx context.Context, t *terminal) (err error) {
 		}
 		runners = append(runners, r)
 	}
-	if most := runners[0].Options().MaxContext; cmd.Window > most {
-		return fmt.Errorf("--window is %d, want at most %d, the context", cmd.Window, most)
+	if err := cmd.checkLength("--window", cmd.Window, runners[0]); err != nil {
+		return err
 	}
 	report := &perplexityReport{KVDType: cmd.KVDType}
 	if cmd.Against != "" {

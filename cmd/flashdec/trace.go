@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/flashdec/flashdec/internal/timeline"
 	"github.com/flashdec/flashdec/internal/whole"
 )
@@ -65,6 +67,18 @@ func (cmd *traceCmd) Validate() error {
 		return fmt.Errorf("--mb is %d, want 1 to %d", cmd.MB, 1<<20)
 	}
 	return cmd.engineFlags.Validate()
+}
+
+// AfterApply is called by kong once the command line is read. A file's step is not
+// made up.
+func (cmd *traceCmd) AfterApply(given *kong.Context) error {
+	if cmd.File == "" {
+		return nil
+	}
+	if flag := givenFlag(given, "q-heads", "kv-heads", "head-dim", "window", "mb"); flag != "" {
+		return fmt.Errorf("--%s is for a made-up step, --lens, but a FILE is given", flag)
+	}
+	return nil
 }
 
 func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {

@@ -253,6 +253,11 @@ func TestTraceRefuses(t *testing.T) {
 	}{
 		{[]string{"trace"}, []string{"file", "--lens"}},
 		{[]string{"trace", "x.npz", "--lens=5"}, []string{"file", "--lens"}},
+		{[]string{"trace", "x.npz", "--q-heads=8"}, []string{"--q-heads is for a made-up step"}},
+		{[]string{"trace", "x.npz", "--kv-heads=8"}, []string{"--kv-heads is for a made-up step"}},
+		{[]string{"trace", "x.npz", "--head-dim=8"}, []string{"--head-dim is for a made-up step"}},
+		{[]string{"trace", "x.npz", "--window=8"}, []string{"--window is for a made-up step"}},
+		{[]string{"trace", "x.npz", "--mb=8"}, []string{"--mb is for a made-up step"}},
 		{[]string{"trace", "--lens=0x3"}, []string{"--lens", "no sequence with a key"}},
 		{[]string{"trace", "--lens=9223372036854775807"}, []string{"--lens", "--mb"}},
 		{[]string{"trace", "--lens=131072x1048576"}, []string{"--lens", "--mb"}},
