@@ -50,8 +50,10 @@ type Step struct {
 	params params
 	grid   nv.Dim3
 	ends   []int // of the grid's parts along x, launched one after the other
-	memory []nv.Pointer
-	k, v   Plane // as the step was made for
+	// overlap: launches may start before the one ahead in the stream has ended.
+	overlap bool
+	memory  []nv.Pointer
+	k, v    Plane // as the step was made for
 
 	pageSize int
 	seqs     []kv.Table // as planned, needed pages only; where lengths are fixed
@@ -156,9 +158,6 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 	blocks := countBlocks(c.Plan, s.kernel.rows)
 	stateRows, stateDim := s.kernel.stateShape(c.Shape.ValueDim)
 	l := layOut(c, tables, s.kernel.rows, mostPartials(s.b.stepBytes, blocks, stateRows*(stateDim+2)))
-	if s.b.overlap && blocks <= s.kernel.width {
-		s.params.near = int32(s.kernel.stages) - 1
-	}
 	if c.Capacity == nil {
 		l.regularise(c)
 	} else if err := s.followable(c, &l); err != nil {
@@ -171,6 +170,7 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 	}
 	s.grid, s.ends = nv.Dim3{X: uint32(len(l.works)), Y: 1, Z: 1}, l.ends
 	s.params.regular = l.regular
+	s.overlaps(c, blocks)
 	if r := l.regular; r.splits != 0 {
 		s.grid = nv.Dim3{X: uint32(r.splits), Y: uint32(r.heads), Z: uint32(len(l.works) / int(r.splits*r.heads))}
 		s.ends = []int{int(r.splits)}
@@ -242,6 +242,18 @@ func (s *Step) scratch(m *merges, stateRows, stateDim int) error {
 	)
 }
 
+// overlaps lets launches start early where their blocks need no memory to find their
+// keys, or first wait for what is ahead: works and page tables are read through L1,
+// which may still hold what was at their addresses before. Regular steps of one wave
+// also ask for their first tiles while they wait.
+func (s *Step) overlaps(c StepConfig, blocks int) {
+	regular := s.params.regular.splits != 0
+	s.overlap = s.b.overlap && (regular || c.Capacity != nil)
+	if s.overlap && regular && blocks <= s.kernel.width {
+		s.params.near = int32(s.kernel.stages) - 1
+	}
+}
+
 func int32Of(b bool) int32 {
 	if b {
 		return 1
@@ -294,7 +306,7 @@ func (s *Step) Launch(stream *nv.Stream, bufs Buffers) error {
 		Grid:        s.grid,
 		Block:       nv.Dim3{X: uint32(s.kernel.warps * 32), Y: 1, Z: 1},
 		SharedBytes: s.kernel.shared,
-		Overlap:     s.b.overlap,
+		Overlap:     s.overlap,
 	}
 	begin := 0
 	for _, end := range s.ends {
