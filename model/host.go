@@ -11,6 +11,7 @@ import (
 
 // host is the CPU's steps: buffers that outlive a batch, for the next one. It implements [network.Steps].
 type host struct {
+	model   *Model
 	cfg     *Config
 	weights *weights
 	engine  *flashdec.Engine
@@ -39,7 +40,7 @@ var _ network.Steps = (*host)(nil)
 
 // newHost makes the CPU's steps, and a cache a layer.
 func newHost(m *Model, engine *flashdec.Engine, threads int, o network.Options) (*host, error) {
-	b := &host{cfg: &m.config, weights: m.weights, engine: engine, options: o}
+	b := &host{model: m, cfg: &m.config, weights: m.weights, engine: engine, options: o}
 	for _, k := range m.config.layers {
 		cache, err := engine.NewCache(o.Cache[k])
 		if err != nil {
@@ -56,6 +57,9 @@ func (b *host) Caches() []network.Cache { return b.caches }
 
 // Attending implements [network.Steps].
 func (b *host) Attending() float64 { return b.attending }
+
+// WeightBytes implements [network.Steps].
+func (b *host) WeightBytes() int { return b.model.WeightBytes() }
 
 // Close implements [network.Steps].
 func (b *host) Close() error {

@@ -199,6 +199,15 @@ func (r *Runner) KVBytes() int {
 	return n
 }
 
+// WeightBytes is the size of the weights that one token reads where it is computed: [Model.WeightBytes] on the
+// CPU; a GPU may have them in another type.
+func (r *Runner) WeightBytes() int {
+	if r == nil || r.steps == nil {
+		return 0
+	}
+	return r.steps.WeightBytes()
+}
+
 // Close stops the runner. Its sequences cannot be used afterwards.
 func (r *Runner) Close() error {
 	if err := r.lock(); err != nil {
@@ -391,7 +400,10 @@ func (s *Sequence) MakeUp(n int, seed uint64) error {
 		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, n, r.opt.MaxContext)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	row := r.model.config.NumKVHeads * r.model.config.HeadDim
+	row := 0 // of the widest cache: one may hold several layers
+	for _, c := range r.caches {
+		row = max(row, c.Config().NumKVHeads*r.model.config.HeadDim)
+	}
 	k, v := make([]float32, r.opt.BatchTokens*row), make([]float32, r.opt.BatchTokens*row)
 	for n > 0 {
 		tokens := min(n, r.opt.BatchTokens)
@@ -399,6 +411,7 @@ func (s *Sequence) MakeUp(n int, seed uint64) error {
 			k[i], v[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
 		}
 		for i, seq := range s.caches {
+			row := r.caches[i].Config().NumKVHeads * r.model.config.HeadDim
 			if err := seq.Append(k[:tokens*row], v[:tokens*row]); err != nil {
 				return err
 			}

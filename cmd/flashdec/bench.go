@@ -53,7 +53,8 @@ suites levels and threads.
 
 A model (--model) decodes with the plan's splits and without (unsplit). Its step
 reads all weights beside keys and values, and so does the bare read. Keys and values
-are made up, since the time does not depend on them.
+are made up, since the time does not depend on them. On a GPU all of it is computed
+there.
 
 Suites:
 

@@ -55,11 +55,11 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 		}
 		all = append(all, b)
 	}
-	read, err := bench.NewReader(ctx, all[0].bytes(contexts[len(contexts)-1]))
+	read, err := all[0].reader(ctx, contexts[len(contexts)-1])
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, read.Close()) }()
+	defer func() { err = errors.Join(err, read.close()) }()
 	p, err := startPeer(cmd.Peer, report.t.errs)
 	if err != nil {
 		return err
@@ -78,8 +78,30 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 	return nil
 }
 
+// modelReader reads memory, and nothing else, where a model is computed.
+type modelReader struct {
+	rate  func(ctx context.Context, bytes, threads int) (float64, error)
+	close func() error
+}
+
+// reader reads as much as a step that sees so many tokens.
+func (b *modelBench) reader(ctx context.Context, tokens int) (*modelReader, error) {
+	if b.loaded.device == nil {
+		r, err := bench.NewReader(ctx, b.bytes(tokens))
+		if err != nil {
+			return nil, err
+		}
+		return &modelReader{r.Rate, r.Close}, nil
+	}
+	r, err := b.loaded.device.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	return &modelReader{func(ctx context.Context, bytes, _ int) (float64, error) { return r.Rate(ctx, bytes) }, r.Close}, nil
+}
+
 func (cmd *benchCmd) openModel(threads, context int) (*modelBench, error) {
-	flags := modelFlags{Backend: "cpu", KVDType: cmd.KVDType, Threads: threads, MaxContext: context + cmd.modelRoom()}
+	flags := modelFlags{Backend: cmd.on(), KVDType: cmd.KVDType, Threads: threads, MaxContext: context + cmd.modelRoom()}
 	l, err := flags.load(cmd.Model)
 	if err != nil {
 		return nil, err
@@ -110,7 +132,7 @@ func (b *modelBench) close() error {
 // bytes is what a step reads that sees so many tokens.
 func (b *modelBench) bytes(tokens int) int {
 	w := b.ways[0]
-	return b.loaded.model.WeightBytes() + modelKVBytes(w.runner.Config(), w.runner.Options().KeyType, tokens)
+	return w.runner.WeightBytes() + modelKVBytes(w.runner.Config(), w.runner.Options().KeyType, tokens)
 }
 
 // modelKVBytes is the size of the keys and values of so many tokens, as far as layers see them.
@@ -135,7 +157,7 @@ func (w *modelWay) steps(ctx context.Context) (float64, error) {
 }
 
 // measure reports how fast the ways decode after a text that makes the first step see so many tokens.
-func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader, p *peer, report *benchReport) error {
+func (b *modelBench) measure(ctx context.Context, tokens int, read *modelReader, p *peer, report *benchReport) error {
 	var ways []*bench.ModelSteps
 	for _, w := range b.ways {
 		if n := tokens - 1 - w.seq.Len(); n > 0 {
@@ -146,7 +168,7 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader
 		c := w.runner.Config()
 		w.ModelSteps = bench.ModelSteps{
 			Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: w.Impl, Splits: w.Splits, Step: w.Step,
-			WeightBytes: b.loaded.model.WeightBytes(), KVBytes: modelKVBytes(c, w.runner.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
+			WeightBytes: w.runner.WeightBytes(), KVBytes: modelKVBytes(c, w.runner.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
 			QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
 		}
 		ways = append(ways, &w.ModelSteps)
@@ -158,7 +180,8 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader
 	if other != nil {
 		ways = append(ways, other)
 	}
-	if err := bench.MeasureModel(ctx, ways, b.cmd.rounds(), b.threads, read); err != nil {
+	rate := func(ctx context.Context, bytes int) (float64, error) { return read.rate(ctx, bytes, b.threads) }
+	if err := bench.MeasureModel(ctx, ways, b.cmd.rounds(), rate); err != nil {
 		return err
 	}
 	for _, w := range ways {
@@ -173,9 +196,6 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *bench.Reader
 func (cmd *benchCmd) checkModel() error {
 	if cmd.Model == "" {
 		return nil
-	}
-	if cmd.Backend == "cuda" {
-		return errors.New("--model is measured on the CPU: --backend is cuda, want auto or cpu")
 	}
 	if _, err := kv.ParseDType(cmd.KVDType); err != nil {
 		return fmt.Errorf("--kv-dtype: %w", err)

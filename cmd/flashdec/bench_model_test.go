@@ -55,6 +55,22 @@ func TestBenchModelForms(t *testing.T) {
 	}
 }
 
+// TestBenchModelOnGPU: rows of a GPU's, beside a bare read of its memory.
+func TestBenchModelOnGPU(t *testing.T) {
+	if !slices.Contains(backendsHere(t), "cuda") {
+		t.Skip("no GPU")
+	}
+	rows := objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"gemma2", "--backend=cuda", "--contexts=40", "--rounds=2", "--json").stdout)
+	if len(rows) != 2 {
+		t.Fatalf("%d rows, want one of flashdec and one of unsplit", len(rows))
+	}
+	for _, row := range rows {
+		if row["backend"] != "cuda" || row["threads"] != 0.0 || row["weight_bytes"].(float64) <= 0 || row["ceiling_bytes_per_second"].(float64) <= 0 {
+			t.Errorf("a row that does not say what was measured: %v", row)
+		}
+	}
+}
+
 // TestBenchModelPeer measures a peer that answers with a fixed time.
 func TestBenchModelPeer(t *testing.T) {
 	t.Setenv("FLASHDEC_TEST_PEER", "1")
@@ -75,7 +91,6 @@ func TestBenchModelPeer(t *testing.T) {
 func TestBenchModelRefuses(t *testing.T) {
 	for _, tc := range []struct{ flag, says string }{
 		{"--model=no-such-model", "no-such-model"},
-		{"--backend=cuda", "--backend"},
 		{"--contexts=0", "--contexts has 0"},
 		{"--contexts=", "--contexts"},
 		{"--kv-dtype=f7", "--kv-dtype"},

@@ -56,7 +56,7 @@ func perSecond(n int, took time.Duration) float64 {
 func (cmd *generateCmd) print(t *terminal, g *generation) error {
 	r := &g.report
 	info := g.engine.Info()
-	r.Text, r.KVDType, r.WeightBytes = g.text.String(), cmd.KVDType, g.model.WeightBytes()
+	r.Text, r.KVDType, r.WeightBytes = g.text.String(), cmd.KVDType, g.runner.WeightBytes()
 	r.Backend, r.Threads, r.Splits = info.Name, g.runner.Options().Threads, cmd.Splits
 	if g.device != nil {
 		r.Threads = 0

@@ -48,11 +48,11 @@ func (s *ModelSteps) Row(threads int, info backend.Info) Row {
 }
 
 // MeasureModel takes rounds of all ways in turn, after one that does not count, each after a bare read of as
-// many bytes: a machine that changes its pace between rounds changes all.
-func MeasureModel(ctx context.Context, ways []*ModelSteps, rounds, threads int, read *Reader) error {
+// many bytes, whose rate rate tells: a machine that changes its pace between rounds changes all.
+func MeasureModel(ctx context.Context, ways []*ModelSteps, rounds int, rate func(ctx context.Context, bytes int) (float64, error)) error {
 	for round := range rounds + 1 {
 		for _, w := range ways {
-			rate, err := read.Rate(ctx, w.WeightBytes+w.KVBytes, threads)
+			rate, err := rate(ctx, w.WeightBytes+w.KVBytes)
 			if err != nil {
 				return err
 			}

@@ -56,6 +56,7 @@ func TestMeasureModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer read.Close()
+	rate := func(ctx context.Context, bytes int) (float64, error) { return read.Rate(ctx, bytes, 2) }
 	var order []string
 	way := func(name string, seconds float64) *bench.ModelSteps {
 		return &bench.ModelSteps{Impl: name, WeightBytes: 1 << 19, KVBytes: 1 << 19, Step: func(context.Context) (float64, error) {
@@ -64,7 +65,7 @@ func TestMeasureModel(t *testing.T) {
 		}}
 	}
 	a, b := way("a", 1), way("b", 2)
-	if err := bench.MeasureModel(context.Background(), []*bench.ModelSteps{a, b}, 2, 2, read); err != nil {
+	if err := bench.MeasureModel(context.Background(), []*bench.ModelSteps{a, b}, 2, rate); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(order, ""); got != "ababab" || !slices.Equal(a.Seconds, []float64{3, 5}) || !slices.Equal(b.Seconds, []float64{8, 12}) {
@@ -75,7 +76,7 @@ func TestMeasureModel(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := bench.MeasureModel(ctx, []*bench.ModelSteps{a}, 1, 1, read); !errors.Is(err, context.Canceled) {
+	if err := bench.MeasureModel(ctx, []*bench.ModelSteps{a}, 1, rate); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	if _, err := bench.NewReader(ctx, 1<<20); !errors.Is(err, context.Canceled) {

@@ -65,6 +65,9 @@ type Steps interface {
 	// Attending is how many seconds attention took, from planning to the last merge, in all batches so far; 0
 	// where the device cannot tell.
 	Attending() float64
+	// WeightBytes is the size of the weights that one token reads, as they lie on the device: of the embedding
+	// one row, unless it is the head, too, and of a mixture the experts that a token takes.
+	WeightBytes() int
 	// Close gives back what Open took, caches included.
 	Close() error
 }

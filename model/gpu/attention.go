@@ -15,8 +15,10 @@ func cacheElem(t kv.DType) (elem, bool) {
 	return e, ok
 }
 
-// plan puts a step for each kind of layers on the device. With room, sequences may grow
-// by so many keys before it no longer fits.
+// plan puts a step for each kind of layers on the device. Sequences may grow by so many
+// keys before it no longer fits. Steps read lengths on the device even where there is no
+// room: what others read of their plan before the kernel ahead has ended may be what a
+// step before had at the same address.
 func (s *steps) plan(room int) error {
 	for k := range network.NumKinds {
 		if !s.n.Has(k) {
@@ -27,10 +29,8 @@ func (s *steps) plan(room int) error {
 			return err
 		}
 		c := cuda.StepConfig{Shape: s.n.Shape, Options: s.n.Attention[k], Plan: planned.Plan(), KV: s.layerView(k, 0)}
-		if room > 0 {
-			for _, n := range s.in.Lens[k] {
-				c.Capacity = max(c.Capacity, n+room)
-			}
+		for _, n := range s.in.Lens[k] {
+			c.Capacity = max(c.Capacity, n+room)
 		}
 		if s.kinds[k].step, err = s.d.gpu.NewStep(c); err != nil {
 			return err
@@ -56,34 +56,50 @@ func (s *steps) Attend(ctx context.Context, i int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	k, w := s.n.Layers[i].Kind, &s.w.layers[i]
-	view := s.layerView(k, s.slots[i])
-	if err := s.turn(k, w, &view); err != nil {
-		return err
+	w, b := &s.w.layers[i], &s.buffers
+	if !s.turnsInProduct(w) {
+		if err := s.turn(i, w); err != nil {
+			return err
+		}
 	}
-	b := &s.buffers
+	k := s.n.Layers[i].Kind
+	view := s.layerView(k, s.slots[i])
 	return s.kinds[k].step.Launch(cuda.Layer{
 		K: view.K, V: view.V, Q: cuda.Pointer(b.q), Out: cuda.Pointer(b.o), Sinks: cuda.Pointer(w.sinks),
 	}, s.d.gpu.Stream())
 }
 
+// turnsInProduct reports whether the product that makes queries, keys and values turns them and puts keys and
+// values into the cache, too: where it is ours, and nothing has to norm whole heads in between.
+func (s *steps) turnsInProduct(w *layer) bool {
+	return !s.many(s.tokens) && w.queryNorm == 0
+}
+
 // turn norms and turns queries and keys, and puts keys and values into the cache.
-func (s *steps) turn(k network.Kind, w *layer, view *kv.View) error {
-	b, rope, shape := &s.buffers, &s.n.Ropes[k], s.n.Shape
-	p := turnParams{
-		q: b.q, k: b.k, v: b.v, qNorm: w.queryNorm, kNorm: w.keyNorm, turns: s.w.turns[k],
-		positions: s.numbers(rowPositions), places: s.numbers(rowPlaces + int(k)),
+func (s *steps) turn(i int, w *layer) error {
+	b, shape := &s.buffers, s.n.Shape
+	threads := min(max(tiles(shape.KeyDim/2, warp)*warp, warp), block)
+	return launch(s.d, turnStore, grid(s.tokens, shape.NumHeads+2*shape.NumKVHeads), threads, 0, turnParams{
+		q: b.q, k: b.k, v: b.v, qNorm: w.queryNorm, kNorm: w.keyNorm, rotation: s.rotation(i),
+		heads: int32(shape.NumHeads), kvHeads: int32(shape.NumKVHeads), eps: float32(s.n.NormEps),
+	})
+}
+
+// rotation is where the queries and keys of a layer turn to, and where its keys and values go.
+func (s *steps) rotation(i int) rotationParams {
+	k := s.n.Layers[i].Kind
+	view, rope := s.layerView(k, s.slots[i]), &s.n.Ropes[k]
+	r := rotationParams{
+		turns: s.w.turns[k], positions: s.numbers(rowPositions), places: s.numbers(rowPlaces + int(k)),
 		kStore: storeOf(&view.K), vStore: storeOf(&view.V),
-		heads: int32(shape.NumHeads), kvHeads: int32(shape.NumKVHeads), dim: int32(shape.KeyDim), pageSize: int32(view.PageSize),
-		scale: float32(rope.Scale), eps: float32(s.n.NormEps),
+		dim: int32(s.n.Shape.KeyDim), pageSize: int32(view.PageSize), scale: float32(rope.Scale),
 	}
 	if rope.Adjacent {
-		p.adjacent = 1
+		r.adjacent = 1
 	}
-	p.kType, _ = cacheElem(view.K.Type)
-	p.vType, _ = cacheElem(view.V.Type)
-	threads := min(max(tiles(shape.KeyDim/2, warp)*warp, warp), block)
-	return launch(s.d, turnStore, grid(s.tokens, shape.NumHeads+2*shape.NumKVHeads), threads, 0, p)
+	r.kType, _ = cacheElem(view.K.Type)
+	r.vType, _ = cacheElem(view.V.Type)
+	return r
 }
 
 func storeOf(p *kv.Plane) storeParams {

@@ -7,9 +7,9 @@
 //	runner, err := model.NewRunner(m, model.Options{Engine: eng, Device: device})
 //
 // Weights and caches lie in the GPU's memory. Attention is package cuda's. Products of
-// up to eight rows read each matrix once, with kernels of this package that keep the
-// rows in float32; more rows, of a prompt, go to cuBLAS where there is one. A step of
-// one token a sequence is recorded as a CUDA graph and replayed while its plan fits.
+// up to eight rows are this package's: they read each matrix once for four rows, and
+// keep these in float32. More rows, of a prompt, go to cuBLAS where there is one. A step
+// of one token a sequence is recorded as a CUDA graph and replayed while its plan fits.
 package gpu
 
 import (
@@ -82,7 +82,7 @@ func New(g *cuda.GPU) (*Device, error) {
 	}
 	d.sharedLimit -= staticShared
 	target := build.Model.For(major, minor)
-	d.overlaps = target.Major >= 9 // the others' kernels do not wait
+	d.overlaps = target.Major != 8 // its kernels do not wait for those ahead
 	if d.ctx, err = dev.Retain(); err != nil {
 		return nil, err
 	}

@@ -17,9 +17,11 @@ func (s *steps) Embed() error {
 // Project implements [network.Steps].
 func (s *steps) Project(i int) error {
 	w, b := &s.w.layers[i], &s.buffers
-	return s.multiply(&product{
-		x: b.x, norm: w.attnNorm, n: s.tokens, outputs: []output{{&w.query, b.q}, {&w.key, b.k}, {&w.value, b.v}},
-	})
+	p := &product{x: b.x, norm: w.attnNorm, n: s.tokens, outputs: []output{{&w.query, b.q}, {&w.key, b.k}, {&w.value, b.v}}}
+	if s.turnsInProduct(w) {
+		p.finish, p.rotation = turned, s.rotation(i)
+	}
+	return s.multiply(p)
 }
 
 // AddAttention implements [network.Steps].
@@ -97,7 +99,7 @@ func (s *steps) expertProducts(p *product, per int) error {
 		for i := range part.outputs[:part.numOutputs] {
 			part.outputs[i].y += 4 * at * rows
 		}
-		if err := launch(s.d, product1, s.productGrid(&part, n), productBlock, sharedFor(product1, int(cols)), part); err != nil {
+		if err := s.launchProduct(product1, &part, n); err != nil {
 			return err
 		}
 	}

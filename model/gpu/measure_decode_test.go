@@ -115,7 +115,7 @@ func (d *stretched) Open(n *network.Network, o network.Options) (network.Steps, 
 }
 
 func (s *stretchedSteps) Run(ctx context.Context, b *network.Batch, pass func() error) error {
-	first := b.Positions[0] == 0
+	first := b.Positions[0] == 0 && s.d.keys > 0
 	if err := s.steps.Run(ctx, b, pass); err != nil || !first {
 		return err
 	}
@@ -191,11 +191,19 @@ func TestMeasureDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	for _, splits := range []int{0, 1} {
+	whole, err := flashdec.Open(flashdec.Options{Backend: g, MinKeysPerSplit: 1 << 30}) // closed with the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	for splits, eng := range []*flashdec.Engine{eng, whole} {
 		r, err := model.NewRunner(m, model.Options{
-			Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: *decodeMost + 1024, NumSplits: splits,
+			Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: *decodeMost + 1024,
+			BatchTokens: 1024,
 		})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := timePrompt(d, r); err != nil {
 			t.Fatal(err)
 		}
 		for n := 1 << 10; n <= *decodeMost; n *= 2 {
@@ -217,6 +225,23 @@ func TestMeasureDecode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// timePrompt tells how fast a prompt is read.
+func timePrompt(d *stretched, r *model.Runner) error {
+	const tokens = 4096
+	d.keys = 0
+	for range 2 { // the first loads what cuBLAS needs
+		seq, start := r.NewSequence(), time.Now()
+		if err := seq.Feed(context.Background(), make([]int, tokens), make([]float32, r.Config().VocabSize), nil); err != nil {
+			return err
+		}
+		fmt.Printf("prompt of %d tokens: %.0f tokens/s\n", tokens, tokens/time.Since(start).Seconds())
+		if err := seq.Free(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // timeDecode steps one sequence of n keys.

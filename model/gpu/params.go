@@ -18,13 +18,31 @@ type outputParams struct {
 	y    nv.Pointer
 }
 
+type storeParams struct {
+	data                               nv.Pointer
+	pageStride, headStride, slotStride int64 // bytes
+}
+
+type rotationParams struct {
+	turns          nv.Pointer // float64
+	positions      nv.Pointer
+	places         nv.Pointer
+	kStore, vStore storeParams
+	kType, vType   elem
+	dim            int32
+	pageSize       int32
+	adjacent       int32
+	scale          float32
+}
+
 // finish is what is done with a product.
 type finish int32
 
 const (
-	store finish = iota // y = W·x, capped
-	add                 // y += W·x
-	gated               // y = act(first)·second
+	store  finish = iota // y = W·x, capped
+	add                  // y += W·x
+	gated                // y = act(first)·second
+	turned               // of q, k and v: turned, and into the cache
 )
 
 type productParams struct {
@@ -40,6 +58,7 @@ type productParams struct {
 	gate       int32
 	eps        float32
 	softcap    float32
+	rotation   rotationParams
 }
 
 type normParams struct {
@@ -53,24 +72,11 @@ type normParams struct {
 	_      int32
 }
 
-type storeParams struct {
-	data                               nv.Pointer
-	pageStride, headStride, slotStride int64 // bytes
-}
-
 type turnParams struct {
 	q, k, v        nv.Pointer
 	qNorm, kNorm   nv.Pointer
-	turns          nv.Pointer // float64
-	positions      nv.Pointer
-	places         nv.Pointer
-	kStore, vStore storeParams
-	kType, vType   elem
+	rotation       rotationParams
 	heads, kvHeads int32
-	dim            int32
-	pageSize       int32
-	adjacent       int32
-	scale          float32
 	eps            float32
 	_              int32
 }

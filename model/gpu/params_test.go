@@ -17,13 +17,14 @@ func TestParamsLayout(t *testing.T) {
 	}{
 		{"matrixParams", unsafe.Sizeof(matrixParams{}), 32},
 		{"outputParams", unsafe.Sizeof(outputParams{}), 48},
-		{"productParams", unsafe.Sizeof(productParams{}), 200},
+		{"rotationParams", unsafe.Sizeof(rotationParams{}), 112},
+		{"rotationParams.kType", unsafe.Offsetof(rotationParams{}.kType), 88},
+		{"productParams", unsafe.Sizeof(productParams{}), 312},
 		{"productParams.numOutputs", unsafe.Offsetof(productParams{}.numOutputs), 168},
+		{"productParams.rotation", unsafe.Offsetof(productParams{}.rotation), 200},
 		{"normParams", unsafe.Sizeof(normParams{}), 48},
 		{"turnParams", unsafe.Sizeof(turnParams{}), 168},
-		{"turnParams.kStore", unsafe.Offsetof(turnParams{}.kStore), 64},
-		{"turnParams.kType", unsafe.Offsetof(turnParams{}.kType), 128},
-		{"turnParams.scale", unsafe.Offsetof(turnParams{}.scale), 156},
+		{"turnParams.rotation", unsafe.Offsetof(turnParams{}.rotation), 40},
 		{"embedParams", unsafe.Sizeof(embedParams{}), 56},
 		{"eachParams", unsafe.Sizeof(eachParams{}), 40},
 		{"routeParams", unsafe.Sizeof(routeParams{}), 32},
@@ -62,6 +63,18 @@ func TestKernelsMatchSources(t *testing.T) {
 		}
 		if len(image) < 1000 {
 			t.Errorf("%s has %d bytes", target.File, len(image))
+		}
+	}
+}
+
+// TestTargetForEveryGPU: what cannot wait for the kernel ahead is for GPUs that do not overlap launches.
+func TestTargetForEveryGPU(t *testing.T) {
+	for _, c := range []struct {
+		major, minor int
+		want         string
+	}{{8, 0, "sm_80.cubin"}, {8, 9, "sm_80.cubin"}, {9, 0, "sm_90a.cubin"}, {10, 0, "compute_90.ptx"}, {12, 0, "compute_90.ptx"}} {
+		if got := build.Model.For(c.major, c.minor); got.File != c.want {
+			t.Errorf("compute capability %d.%d loads %s, want %s", c.major, c.minor, got.File, c.want)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/flashdec/flashdec/internal/nv"
 )
 
-// fewRows is up to how many rows a product reads its matrix once for, with our kernels.
+// fewRows is up to how many rows our kernels take where there is cuBLAS, too: they then read a matrix twice at most.
 const fewRows = 8
 
 // output is one of the products of a step.
@@ -23,12 +23,17 @@ type product struct {
 	outputs []output
 	finish  finish
 	softcap float64
+
+	rotation rotationParams // of what is turned
 }
+
+// many reports whether a product of n rows is cuBLAS's.
+func (s *steps) many(n int) bool { return n > fewRows && s.d.blas != nil }
 
 // multiply computes products of n rows. Gated ones have two outputs, of which the
 // second's y is scratch.
 func (s *steps) multiply(p *product) error {
-	if p.n > fewRows && s.d.blas != nil {
+	if s.many(p.n) {
 		return s.multiplyMany(p)
 	}
 	cols := p.outputs[0].w.cols
@@ -37,7 +42,7 @@ func (s *steps) multiply(p *product) error {
 		rows = min(rows, p.n-first)
 		part := s.productParams(p, first)
 		part.tokens = int32(rows)
-		if err := launch(s.d, id, s.productGrid(&part, 1), productBlock, sharedFor(id, cols), part); err != nil {
+		if err := s.launchProduct(id, &part, 1); err != nil {
 			return err
 		}
 		first += rows
@@ -69,23 +74,36 @@ func (s *steps) productParams(p *product, first int) productParams {
 	q := productParams{
 		x: p.x + nv.Pointer(4*first*cols), norm: p.norm, numOutputs: int32(len(p.outputs)), cols: int32(cols), perToken: 1,
 		finish: p.finish, gate: int32(s.n.Gate), eps: float32(s.n.NormEps), softcap: float32(p.softcap),
+		rotation: p.rotation,
 	}
+	q.rotation.positions += nv.Pointer(4 * first)
+	q.rotation.places += nv.Pointer(4 * first)
 	for i, o := range p.outputs {
 		q.outputs[i] = outputParams{w: o.w.params(), bias: o.w.bias, y: o.y + nv.Pointer(4*first*o.w.rows)}
 	}
 	return q
 }
 
+// launchProduct launches a product, for as many pairs of a token and an expert.
+func (s *steps) launchProduct(id kernelID, p *productParams, pairs int) error {
+	return launch(s.d, id, s.productGrid(p, pairs), productBlock, sharedFor(id, int(p.cols)), *p)
+}
+
+// tasks are what a product's warps take.
+func (p *productParams) tasks() int {
+	if p.finish == gated {
+		return int(p.outputs[0].w.rows)
+	}
+	n := 0
+	for _, o := range p.outputs[:p.numOutputs] {
+		n += tiles(int(o.w.rows), 2)
+	}
+	return n
+}
+
 // productGrid gives a warp a task at a time, as many as run at once.
 func (s *steps) productGrid(p *productParams, pairs int) nv.Dim3 {
-	tasks := 0
-	for _, o := range p.outputs[:p.numOutputs] {
-		tasks += tiles(int(o.w.rows), 2)
-	}
-	if p.finish == gated {
-		tasks = int(p.outputs[0].w.rows)
-	}
-	return grid(min(tiles(tasks, productBlock/warp), s.d.multiprocessors), pairs)
+	return grid(min(tiles(p.tasks(), productBlock/warp), s.d.multiprocessors), pairs)
 }
 
 // multiplyMany is multiply with cuBLAS.

@@ -80,6 +80,14 @@ func TestProducts(t *testing.T) {
 	}
 }
 
+// TestWidenedInParts: a matrix of f16 that cuBLAS gets in parts, because its rows in float32 do not fit the room
+// for them.
+func TestWidenedInParts(t *testing.T) {
+	d := open(t)
+	const cols = 2000
+	checkProduct(t, d, rand.New(rand.NewPCG(1, 2)), gguf.F16, scratchBytes/(4*cols)+300, cols, fewRows+1, add)
+}
+
 func checkProduct(t *testing.T, d *Device, rng *rand.Rand, of gguf.Type, rows, cols, n int, f finish) {
 	byColumns := rng.IntN(2) == 0
 	normed, softcap := rng.IntN(2) == 0, 0.0

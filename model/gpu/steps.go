@@ -42,7 +42,7 @@ type kindState struct {
 
 // buffers lie on the device.
 type buffers struct {
-	numbers   nv.Pointer // [1 + NumKinds + 1, MaxTokens] int32: ids, positions, places by kind, rows
+	numbers   nv.Pointer // [numNumbers, tokens] int32
 	x, h      nv.Pointer // [tokens, HiddenSize]
 	q, o      nv.Pointer // [tokens, NumHeads, HeadDim]
 	k, v      nv.Pointer // [tokens, NumKVHeads, HeadDim]
@@ -163,6 +163,21 @@ func (s *steps) Caches() []network.Cache { return s.caches }
 // Attending implements [network.Steps]: what is replayed has no seams to time.
 func (s *steps) Attending() float64 { return 0 }
 
+// WeightBytes implements [network.Steps].
+func (s *steps) WeightBytes() int {
+	bytes := func(w *linear) int { return w.rows * w.cols * w.elem.bytes() }
+	n := bytes(&s.w.head)
+	for i := range s.w.layers {
+		l := &s.w.layers[i]
+		mlp := bytes(&l.gate) + bytes(&l.up) + bytes(&l.down)
+		if l.router.rows > 0 {
+			mlp = mlp*s.n.ExpertsPerToken + bytes(&l.router)
+		}
+		n += bytes(&l.query) + bytes(&l.key) + bytes(&l.value) + bytes(&l.out) + mlp
+	}
+	return n
+}
+
 // Close implements [network.Steps].
 func (s *steps) Close() error {
 	s.d.mu.Lock()
@@ -220,22 +235,22 @@ const (
 )
 
 func (s *steps) numbers(row int) nv.Pointer {
-	return s.buffers.numbers + nv.Pointer(4*row*s.o.MaxTokens)
+	return s.buffers.numbers + nv.Pointer(4*row*s.tokens)
 }
 
 // begin makes room for the new keys in the caches, and brings over what the kernels
 // read of a batch: ids, positions, and the places of the keys.
 func (s *steps) begin() error {
-	most := s.o.MaxTokens
-	numbers := make([]int32, numNumbers*most)
+	n := s.tokens
+	numbers := make([]int32, numNumbers*n)
 	for i, id := range s.in.IDs {
-		numbers[rowIDs*most+i], numbers[rowPositions*most+i] = int32(id), int32(s.in.Positions[i])
+		numbers[rowIDs*n+i], numbers[rowPositions*n+i] = int32(id), int32(s.in.Positions[i])
 	}
 	for i, row := range s.in.Rows {
-		numbers[rowRows*most+i] = int32(row)
+		numbers[rowRows*n+i] = int32(row)
 	}
 	for i, c := range s.caches {
-		places := numbers[(rowPlaces+int(c.Kind))*most:]
+		places := numbers[(rowPlaces+int(c.Kind))*n:]
 		for j, seq := range s.in.Seqs[i] {
 			err := seq.AppendFunc(s.in.Queries[j], func(page kv.PageID, slot, first, count int) error {
 				for t := range count {

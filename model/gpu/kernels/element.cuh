@@ -112,4 +112,20 @@ __device__ __forceinline__ float gated(float g, float u, int32_t gate) {
 
 __device__ __forceinline__ float capped(float x, float limit) { return limit > 0.0f ? limit * tanhf(x / limit) : x; }
 
+// Pair i of a head, turned to a position. Angles are taken in turns, in float64, so that
+// they are as exact at position 100000 as at 1.
+__device__ __forceinline__ void rotate(const Rotation &r, int i, int position, float &a, float &b) {
+  double turns = position * r.turns[i];
+  float sine, cosine;
+  sincospif(2.0f * static_cast<float>(turns - rint(turns)), &sine, &cosine);
+  sine *= r.scale, cosine *= r.scale;
+  float x = a, y = b;
+  a = x * cosine - y * sine, b = y * cosine + x * sine;
+}
+
+// Where the key (or value) of a place and head begins.
+__device__ __forceinline__ char *row_of(const Store &s, const Rotation &r, int head, int place) {
+  return s.data + place / r.page_size * s.page_stride + head * s.head_stride + place % r.page_size * s.slot_stride;
+}
+
 }  // namespace flashdec

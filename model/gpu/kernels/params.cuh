@@ -25,10 +25,30 @@ struct Output {
   float *y;           // [tokens, rows]
 };
 
+// Where new keys (or values) of a layer go: as Plane of internal/cuda.
+struct Store {
+  char *data;
+  int64_t page_stride, head_stride, slot_stride;  // bytes
+};
+
+// Angles of queries and keys, and the new keys' and values' places in the cache.
+struct Rotation {
+  const double *turns;       // [dim/2] of a position
+  const int32_t *positions;  // [tokens]
+  const int32_t *places;     // [tokens] page · page_size + slot
+  Store k_store, v_store;
+  int32_t k_type, v_type;
+  int32_t dim;               // of a head
+  int32_t page_size;
+  int32_t adjacent;          // pair i is elements 2i and 2i + 1, not i and i + dim/2
+  float scale;               // of what is turned
+};
+
 enum Finish : int32_t {
   kStore,  // y = W·x, capped where softcap is set
   kAdd,    // y += W·x
   kGate,   // y = act(outputs[0])·outputs[1], of y of the first
+  kTurn,   // outputs are q, k and v: q and k are turned, k and v go into the cache
 };
 
 // gate.go's, in its order.
@@ -48,6 +68,7 @@ struct ProductParams {
   int32_t gate;
   float eps;
   float softcap;           // 0: none
+  Rotation rotation;
 };
 
 // y = norm(x), of the given rows.
@@ -62,28 +83,14 @@ struct NormParams {
   int32_t unused;
 };
 
-// Where new keys (or values) of a layer go: as Plane of internal/cuda.
-struct Store {
-  char *data;
-  int64_t page_stride, head_stride, slot_stride;  // bytes
-};
-
 // Norms and angles of queries and keys, and new keys and values into the cache.
 struct TurnParams {
   float *q;                  // [tokens, heads, dim]
   float *k, *v;              // [tokens, kv_heads, dim]
   const float *q_norm;       // [dim] or null
   const float *k_norm;
-  const double *turns;       // [dim/2] of a position
-  const int32_t *positions;  // [tokens]
-  const int32_t *places;     // [tokens] page · page_size + slot
-  Store k_store, v_store;
-  int32_t k_type, v_type;
+  Rotation rotation;
   int32_t heads, kv_heads;
-  int32_t dim;
-  int32_t page_size;
-  int32_t adjacent;          // pair i is elements 2i and 2i + 1, not i and i + dim/2
-  float scale;               // of what is turned
   float eps;
   int32_t unused;
 };
@@ -156,7 +163,7 @@ struct FillParams {
   float spread;
 };
 
-static_assert(sizeof(ProductParams) == 200 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 168 && sizeof(EmbedParams) == 56 &&
+static_assert(sizeof(Rotation) == 112 && sizeof(ProductParams) == 312 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 168 && sizeof(EmbedParams) == 56 &&
                   sizeof(EachParams) == 40 && sizeof(RouteParams) == 32 && sizeof(MixParams) == 40 && sizeof(ConvertParams) == 64 &&
                   sizeof(TransposeParams) == 56 && sizeof(FillParams) == 32,
               "model/gpu/params.go");

@@ -1,5 +1,6 @@
 // Products of a matrix with few rows of x, which read the matrix once: a warp takes
-// two of its rows, or the rows of gate and up that belong together. x stays float32.
+// two of its rows, those of gate and up that belong together, or those of the two
+// elements of a head that turn together. x stays float32.
 #pragma once
 #include "element.cuh"
 
@@ -74,6 +75,10 @@ __device__ __forceinline__ Task task_at(const ProductParams &p, int index, int e
     int i = index;
     for (; i >= (p.outputs[t.output].w.rows + 1) / 2; t.output++) i -= (p.outputs[t.output].w.rows + 1) / 2;
     t.row[0] = 2 * i, t.row[1] = min(2 * i + 1, p.outputs[t.output].w.rows - 1);
+    if (p.finish == kTurn && !p.rotation.adjacent) {
+      int half = p.rotation.dim / 2;
+      t.row[0] = i / half * 2 * half + i % half, t.row[1] = t.row[0] + half;
+    }
   }
   t.bytes = (p.cols * (p.outputs[t.output].w.type == kF32 ? 4 : 2) + 15) & ~15;
 #pragma unroll
@@ -129,6 +134,21 @@ __device__ __forceinline__ float with_bias(const Output &o, int row, int expert,
   return o.bias ? sum + o.bias[static_cast<int64_t>(expert) * o.w.rows + row] : sum;
 }
 
+// A pair of a head's elements: of a query to y, of a key or value to the cache.
+__device__ __forceinline__ void finish_pair(const ProductParams &p, const Task &t, int token, float *y, float a, float b) {
+  const Rotation &r = p.rotation;
+  int head = t.row[0] / r.dim, first = t.row[0] % r.dim, second = t.row[1] % r.dim;
+  if (t.output < 2) rotate(r, r.adjacent ? first / 2 : first, r.positions[token], a, b);
+  if (t.output == 0) {
+    y[t.row[0]] = a, y[t.row[1]] = b;
+    return;
+  }
+  char *row = row_of(t.output == 1 ? r.k_store : r.v_store, r, head, r.places[token]);
+  int32_t type = t.output == 1 ? r.k_type : r.v_type;
+  set_element(row, first, type, a);
+  set_element(row, second, type, b);
+}
+
 // What one lane does with a token's two sums; token is the row of y.
 __device__ __forceinline__ void finish(const ProductParams &p, const Task &t, int expert, int64_t token, float a, float b) {
   const Output &o = p.outputs[t.output];
@@ -139,6 +159,7 @@ __device__ __forceinline__ void finish(const ProductParams &p, const Task &t, in
     y[t.row[0]] = gated(a, b, p.gate);
     return;
   }
+  if (p.finish == kTurn) return finish_pair(p, t, static_cast<int>(token), y, a, b);
   auto put = [&](int row, float v) { y[row] = p.finish == kAdd ? y[row] + v : capped(v, p.softcap); };
   put(t.row[0], a);
   if (t.row[1] != t.row[0]) put(t.row[1], b);
@@ -180,12 +201,14 @@ __device__ inline void multiply(const ProductParams &p) {
     loads = ahead;
     chunk = after;
     if (!last) continue;
+    float a = 0.0f, b = 0.0f;  // lane t's: token t's
 #pragma unroll
     for (int t = 0; t < kTokens; t++) {
-      float a = warp_sum(sums[0][t]) * scales[t], b = warp_sum(sums[1][t]) * scales[t];
-      if (lane == t && t < tokens) finish(p, now, expert, first + t, a, b);
+      float sum_a = warp_sum(sums[0][t]) * scales[t], sum_b = warp_sum(sums[1][t]) * scales[t];
+      if (lane == t) a = sum_a, b = sum_b;
       sums[0][t] = sums[1][t] = 0.0f;
     }
+    if (lane < tokens) finish(p, now, expert, first + lane, a, b);
     now = next, chunk = 0;
   }
 }

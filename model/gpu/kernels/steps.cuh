@@ -35,48 +35,40 @@ __device__ inline void norm_head(float *x, const float *weight, int dim, float e
   __syncthreads();
 }
 
-// Angles are taken in turns, in float64, so that they are as exact at position 100000 as at 1.
-__device__ inline void turn_head(const TurnParams &p, float *x, int position) {
-  int half = p.dim / 2;
-  for (int i = threadIdx.x; i < half; i += blockDim.x) {
-    double turns = position * p.turns[i];
-    float sine, cosine;
-    sincospif(2.0f * static_cast<float>(turns - rint(turns)), &sine, &cosine);
-    sine *= p.scale, cosine *= p.scale;
-    float &first = x[p.adjacent ? 2 * i : i], &second = x[p.adjacent ? 2 * i + 1 : i + half];
-    float a = first, b = second;
-    first = a * cosine - b * sine, second = b * cosine + a * sine;
-  }
+__device__ inline void turn_head(const Rotation &r, float *x, int position) {
+  int half = r.dim / 2;
+  for (int i = threadIdx.x; i < half; i += blockDim.x) rotate(r, i, position, x[r.adjacent ? 2 * i : i], x[r.adjacent ? 2 * i + 1 : i + half]);
   __syncthreads();
 }
 
-__device__ inline void store_head(const Store &s, int32_t type, const float *x, const TurnParams &p, int head, int place) {
-  char *row = s.data + place / p.page_size * s.page_stride + head * s.head_stride + place % p.page_size * s.slot_stride;
-  for (int i = threadIdx.x; i < p.dim; i += blockDim.x) set_element(row, i, type, x[i]);
+__device__ inline void store_head(const Store &s, int32_t type, const float *x, const Rotation &r, int head, int place) {
+  char *row = row_of(s, r, head, place);
+  for (int i = threadIdx.x; i < r.dim; i += blockDim.x) set_element(row, i, type, x[i]);
 }
 
 // The blocks are [tokens, heads of q, k and v].
 __device__ inline void turn(const TurnParams &p) {
   let_next_start();
   after_previous();
-  int token = blockIdx.x, head = blockIdx.y, position = p.positions[token], place = p.places[token];
-  auto at = [&](float *x, int heads, int h) { return x + (static_cast<int64_t>(token) * heads + h) * p.dim; };
+  const Rotation &r = p.rotation;
+  int token = blockIdx.x, head = blockIdx.y, position = r.positions[token], place = r.places[token];
+  auto at = [&](float *x, int heads, int h) { return x + (static_cast<int64_t>(token) * heads + h) * r.dim; };
   if (head < p.heads) {
     float *q = at(p.q, p.heads, head);
-    if (p.q_norm) norm_head(q, p.q_norm, p.dim, p.eps);
-    turn_head(p, q, position);
+    if (p.q_norm) norm_head(q, p.q_norm, r.dim, p.eps);
+    turn_head(r, q, position);
     return;
   }
   head -= p.heads;
   if (head < p.kv_heads) {
     float *k = at(p.k, p.kv_heads, head);
-    if (p.k_norm) norm_head(k, p.k_norm, p.dim, p.eps);
-    turn_head(p, k, position);
-    store_head(p.k_store, p.k_type, k, p, head, place);
+    if (p.k_norm) norm_head(k, p.k_norm, r.dim, p.eps);
+    turn_head(r, k, position);
+    store_head(r.k_store, r.k_type, k, r, head, place);
     return;
   }
   head -= p.kv_heads;
-  store_head(p.v_store, p.v_type, at(p.v, p.kv_heads, head), p, head, place);
+  store_head(r.v_store, r.v_type, at(p.v, p.kv_heads, head), r, head, place);
 }
 
 // y = act(y)·u.
