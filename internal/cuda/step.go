@@ -242,13 +242,23 @@ func (s *Step) scratch(m *merges, stateRows, stateDim int) error {
 	)
 }
 
+// overlapBytes is how many bytes of keys and values a step reads at most for its
+// launches to start early: some 1.5 µs are gained, and beyond it more than that lost;
+// docs/calibration-gpu.md.
+const overlapBytes = 3 << 29
+
 // overlaps lets launches start early where their blocks need no memory to find their
 // keys, or first wait for what is ahead: works and page tables are read through L1,
 // which may still hold what was at their addresses before. Regular steps of one wave
 // also ask for their first tiles while they wait.
 func (s *Step) overlaps(c StepConfig, blocks int) {
+	keys := 0 // of all KV heads
+	for _, it := range c.Plan.Items {
+		keys += it.End - it.Begin
+	}
+	bits := c.Shape.KeyDim*c.K.Type.Bits() + c.Shape.ValueDim*c.V.Type.Bits()
 	regular := s.params.regular.splits != 0
-	s.overlap = s.b.overlap && (regular || c.Capacity != nil)
+	s.overlap = s.b.overlap && (regular || c.Capacity != nil) && keys <= overlapBytes*8/bits
 	if s.overlap && regular && blocks <= s.kernel.width {
 		s.params.near = int32(s.kernel.stages) - 1
 	}
