@@ -258,7 +258,7 @@ func (s *Step) overlaps(c StepConfig, blocks int) {
 	}
 	bits := c.Shape.KeyDim*c.K.Type.Bits() + c.Shape.ValueDim*c.V.Type.Bits()
 	regular := s.params.regular.splits != 0
-	s.overlap = s.b.overlap && (regular || c.Capacity != nil) && keys <= overlapBytes*8/bits
+	s.overlap = s.b.overlap && (regular || c.Capacity != nil) && keys <= overlapBytes/bits*8
 	if s.overlap && regular && blocks <= s.kernel.width {
 		s.params.near = int32(s.kernel.stages) - 1
 	}
