@@ -13,11 +13,10 @@ import (
 	"github.com/flashdec/flashdec/internal/nv"
 )
 
-// turning is a layer's queries, keys and values, and a cache of a page of 8 slots.
+// turning is what turned: queries, and the cache of a page of 8 slots.
 type turning struct {
-	rotation rotationParams
-	q        []float32 // as they come out
-	cache    []byte    // keys and values
+	q     []float32 // as they come out
+	cache []byte    // keys and values
 }
 
 // TestTurns: queries and keys turn by the angles of their positions, and keys and values lie in their places,
