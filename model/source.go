@@ -130,7 +130,10 @@ func readJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, v); errors.As(err, &wrong) && wrong.Field != "" { // whose text has the names of Go's types
+		return fmt.Errorf("%s: %w: %s is a JSON %s, which it cannot be", path, ErrConfig, wrong.Field, wrong.Value)
+	} else if err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrConfig, err)
 	}
 	return nil

@@ -7,7 +7,8 @@
 // A table a suite and device has what each way reached, losses included; a last
 // one the ratios that the rows hold. With -json, the ratios alone are printed,
 // one JSON object a line. With -docs, docs/results.md and its pictures are made from
-// everything in bench/results; run it in the repository's root.
+// everything in bench/results; run it in the repository's root. The exit code is 2 where
+// that failed.
 package main
 
 import (
@@ -20,18 +21,26 @@ import (
 	"github.com/flashdec/flashdec/internal/bench"
 )
 
+// badInput is the exit code of bad input and usage, as flashdec's.
+const badInput = 2
+
 func main() {
 	suite := flag.String("suite", "", "print this suite alone")
 	ratios := flag.Bool("json", false, "print the ratios alone, as JSON")
 	docs := flag.Bool("docs", false, "make docs/results.md and docs/results from bench/results")
 	flag.Parse()
+	if *docs == (flag.NArg() > 0) {
+		fmt.Fprintln(os.Stderr, "table: want either files of recorded rows, or -docs alone")
+		flag.Usage()
+		os.Exit(badInput)
+	}
 	work := func() error { return run(os.Stdout, flag.Args(), *suite, *ratios) }
 	if *docs {
 		work = func() error { return writeDocs(".") }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "table:", err)
-		os.Exit(1)
+		os.Exit(badInput)
 	}
 }
 

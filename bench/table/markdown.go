@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/chart"
@@ -52,7 +53,7 @@ func suiteTable(rows []bench.Row) string {
 		cells[k][r.Impl] = r
 	}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "### %s on %s\n\n", rows[0].Suite, rows[0].Device)
+	fmt.Fprintf(text, "### %s on %s\n\n", inLine(rows[0].Suite), inLine(rows[0].Device))
 	line(text, append([]string{"case", "heads, q/KV", "sequences × keys", "cache", "threads", "time", "bare read, GB/s"}, impls...))
 	line(text, rule(7+len(impls)))
 	for _, k := range lines {
@@ -123,12 +124,12 @@ func origin(rows []bench.Row) string {
 // originOf says what the table's figures are, and how they came about.
 func originOf(rows []bench.Row, what string) string {
 	commits := distinct(rows, func(r bench.Row) string { return r.Commit })
-	text := fmt.Sprintf("\n%s. Commit %s", what, strings.Join(commits, ", "))
+	text := fmt.Sprintf("\n%s. Commit %s", what, inLine(strings.Join(commits, ", ")))
 	for _, command := range distinct(rows, func(r bench.Row) string { return r.Command }) {
 		if command == "" {
 			text += ", a command that these rows do not hold (bench/results/README.md tells it)"
 		} else {
-			text += fmt.Sprintf(", `%s`", command)
+			text += fmt.Sprintf(", `%s`", inLine(command))
 		}
 	}
 	return text + ".\n\n"
@@ -148,7 +149,22 @@ func ratioTable(ratios []bench.Ratio) string {
 	return text.String()
 }
 
-func line(w *strings.Builder, cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+func line(w *strings.Builder, cells []string) {
+	for _, cell := range cells {
+		fmt.Fprintf(w, "| %s ", strings.ReplaceAll(inLine(cell), "|", `\|`))
+	}
+	w.WriteString("|\n")
+}
+
+// inLine is a recorded text without what would end its line or be obeyed by a terminal.
+func inLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, text)
+}
 
 func rule(columns int) []string { return strings.Split(strings.Repeat("---\n", columns-1)+"---", "\n") }
 

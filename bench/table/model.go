@@ -29,7 +29,7 @@ func modelTable(rows []bench.Row) string {
 		cells[of(r)][r.Impl] = r
 	}
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "### %s on %s\n\n", rows[0].Suite, rows[0].Device)
+	fmt.Fprintf(text, "### %s on %s\n\n", inLine(rows[0].Suite), inLine(rows[0].Device))
 	line(text, append([]string{"model", "context", "threads", "weights + cache, MB", "bare read, tokens/s"}, impls...))
 	line(text, rule(5+len(impls)))
 	for _, k := range distinct(rows, of) {

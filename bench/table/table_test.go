@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,6 +113,36 @@ func TestModelTable(t *testing.T) {
 	} {
 		if !strings.Contains(text.String(), say) {
 			t.Errorf("the table lacks %q:\n%s", say, text)
+		}
+	}
+}
+
+// TestHostileNames: what rows are named ends no cell, no line, and is not obeyed by a terminal.
+func TestHostileNames(t *testing.T) {
+	r := measured("types", "a|b\n| c \x1b[2J", "way|\n", "f16\r", 100, 0.01, 3e10)
+	r.Device, r.Commit, r.Command = "Abacus\n# no", "c0\nffee", "flashdec\x1b bench"
+	text := &strings.Builder{}
+	if err := run(text, []string{record(t, r)}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), `| a\|b�\| c �[2J | 8/8 |`) || strings.ContainsAny(text.String(), "\x1b\r") || strings.Contains(text.String(), "\n# no") {
+		t.Errorf("a table of hostile names:\n%q", text)
+	}
+}
+
+// TestUsage: neither files nor -docs, or both, is bad usage, and bad input ends alike.
+func TestUsage(t *testing.T) {
+	if os.Getenv("TABLE_TEST_MAIN") != "" {
+		os.Args = append(os.Args[:1], strings.Fields(os.Getenv("TABLE_TEST_MAIN"))[1:]...)
+		main()
+		return
+	}
+	for args, says := range map[string]string{"table": "Usage", "table -docs x.jsonl": "Usage", "table no-such-file": "no-such-file"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestUsage$")
+		cmd.Env = append(os.Environ(), "TABLE_TEST_MAIN="+args)
+		told, _ := cmd.CombinedOutput() // the exit code tells
+		if code := cmd.ProcessState.ExitCode(); code != badInput || !strings.Contains(string(told), says) {
+			t.Errorf("%s: exit %d, want %d, and %q in %s", args, code, badInput, says, told)
 		}
 	}
 }

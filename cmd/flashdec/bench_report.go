@@ -209,7 +209,11 @@ func (r *benchReport) compare() {
 		table.AppendRow(row(x.Suite, x.Case, threadCell(x), x.Impl, fmt.Sprintf("%.0f%%", 100*c.Before.Share), fmt.Sprintf("%.0f%%", 100*x.Share),
 			fmt.Sprintf("%+.0f%%", 100*(c.Ratio-1)), fmt.Sprintf("±%.0f%%", 100*c.Noise)))
 	}
-	fmt.Fprintf(text, "\n%s of %d compared with %s changed beyond the noise.\n", count(shown, "row"), len(changes), printable(r.cmd.Compare))
+	if len(changes) == 0 {
+		fmt.Fprintf(text, "\nNothing is compared: %s has no row of what was measured now.\n", printable(r.cmd.Compare))
+	} else {
+		fmt.Fprintf(text, "\n%s of %d compared with %s changed beyond the noise.\n", count(shown, "row"), len(changes), printable(r.cmd.Compare))
+	}
 	if alone, gone := len(r.rows)-len(changes), len(r.old)-len(changes); alone+gone > 0 {
 		fmt.Fprintf(text, "%s\n", fold(fmt.Sprintf("Not compared: %s measured now that the record lacks, %d of the record's that were not measured now.", count(alone, "row"), gone), 0))
 	}

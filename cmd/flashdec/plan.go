@@ -196,8 +196,8 @@ const (
 )
 
 func (r *planReport) print(t *terminal) {
-	t.printf("%s, %d query heads on %d KV heads, head dim %d\n",
-		count(r.Sequences, "sequence"), r.QHeads, r.KVHeads, r.HeadDim)
+	t.printf("%s, %s on %s, head dim %d\n",
+		count(r.Sequences, "sequence"), count(r.QHeads, "query head"), count(r.KVHeads, "KV head"), r.HeadDim)
 	t.printf("%s (sequence × KV head) → %s for %s (--width)\n",
 		count(r.Units, "unit"), count(r.NumItems, "item"), count(r.Width, "processor"))
 	t.printf("why: %s\n\n", fold(r.Reason, 5))

@@ -63,6 +63,9 @@ func (l *loaded) readTokens(ctx context.Context, path string) ([]int, error) {
 		return nil, err
 	}
 	var ids []int
+	if text == "" { // some tokenizers make a token of it
+		return l.usable(path, nil)
+	}
 	if onlyIDs(text) {
 		ids, err = parseIDs(text)
 	} else {

@@ -51,8 +51,8 @@ func (cmd *tuneCmd) Validate() error {
 	if cmd.Threads < 0 || cmd.Threads > maxThreads {
 		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for GOMAXPROCS", cmd.Threads, maxThreads)
 	}
-	if !(cmd.Seconds > 0 && cmd.Seconds <= 3600) {
-		return fmt.Errorf("--seconds is %v, want more than 0 and at most 3600", cmd.Seconds)
+	if !(cmd.Seconds >= 0.1 && cmd.Seconds <= 3600) { // in less, not one round of all candidates
+		return fmt.Errorf("--seconds is %v, want 0.1 to 3600", cmd.Seconds)
 	}
 	_, err := cmd.classes()
 	return err

@@ -249,6 +249,7 @@ func TestTuneRefuses(t *testing.T) {
 		words []string
 	}{
 		{[]string{"tune", "--seconds=0"}, []string{"--seconds", "0"}},
+		{[]string{"tune", "--seconds=1e-9"}, []string{"--seconds is 1e-09, want 0.1 to 3600"}},
 		{[]string{"tune", "--seconds=NaN"}, []string{"--seconds", "NaN"}},
 		{[]string{"tune", "--threads=-1"}, []string{"--threads", "-1"}},
 		{[]string{"tune", "--head-dim=0"}, []string{"--head-dim", "0", "1024"}},

@@ -122,4 +122,9 @@ func (f tuned) tells() string {
 }
 
 // million is a number of multiply-adds.
-func million(n int) string { return fmt.Sprintf("%.2g million multiply-adds", float64(n)/1e6) }
+func million(n int) string {
+	if n < 100_000 { // less than a tenth of one
+		return count(n, "multiply-add")
+	}
+	return fmt.Sprintf("%.2g million multiply-adds", float64(n)/1e6)
+}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -83,21 +84,80 @@ func (r *Row) Disturbed() bool { return r.Spread > calm }
 func ReadRows(r io.Reader) ([]Row, error) {
 	var rows []Row
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
+	lines.Buffer(nil, maxLine)
+	n := 1
+	for ; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
 		var row Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", n, PlainJSON(err))
 		}
-		if row.Suite == "" || row.Case == "" || row.Impl == "" || !(row.Seconds > 0) || !(row.Min > 0) {
-			return nil, fmt.Errorf("line %d: no row of a measurement: suite %q, case %q, impl %q, %v seconds, %v at least", n, row.Suite, row.Case, row.Impl, row.Seconds, row.Min)
+		if err := row.check(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		rows = append(rows, row)
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d: longer than %d bytes, want a row a line", n, maxLine)
+	}
 	return rows, lines.Err()
+}
+
+// maxLine bounds a recorded row, in bytes.
+const maxLine = 1 << 20
+
+// Bounds of what a row may hold: no machine has measured more, and what is made of rows
+// stays finite.
+const (
+	maxCount   = 1 << 50
+	maxSeconds = 1e9
+	maxRate    = 1e18 // bytes, or tokens, a second
+	maxShare   = 1e6
+)
+
+// check refuses what is no row of a measurement.
+func (r *Row) check() error {
+	if r.Suite == "" || r.Case == "" || r.Impl == "" || !(r.Seconds > 0) || !(r.Min > 0) {
+		return fmt.Errorf("no row of a measurement: suite %q, case %q, impl %q, %v seconds, %v at least", r.Suite, r.Case, r.Impl, r.Seconds, r.Min)
+	}
+	for _, f := range [...]struct {
+		name string
+		got  int
+	}{
+		{"batch", r.Batch}, {"q_heads", r.QHeads}, {"kv_heads", r.KVHeads}, {"key_dim", r.KeyDim}, {"value_dim", r.ValueDim}, {"len", r.Len}, {"keys", r.Keys},
+		{"q_len", r.QLen}, {"page_size", r.PageSize}, {"threads", r.Threads}, {"splits", r.Splits}, {"rounds", r.Rounds}, {"kv_bytes", r.KVBytes}, {"gpus", r.GPUs},
+		{"weight_bytes", r.WeightBytes},
+	} {
+		if f.got < 0 || f.got > maxCount {
+			return fmt.Errorf("%s is %d, want 0 to %d", f.name, f.got, int64(maxCount))
+		}
+	}
+	for _, f := range [...]struct {
+		name      string
+		got, most float64
+	}{
+		{"seconds", r.Seconds, maxSeconds}, {"seconds_min", r.Min, maxSeconds}, {"bytes_per_second", r.Rate, maxRate}, {"ceiling_bytes_per_second", r.Ceiling, maxRate},
+		{"ceiling_spread", r.Spread, maxShare}, {"share", r.Share, maxShare}, {"tokens_per_second", r.TokenRate, maxRate},
+	} {
+		if !(f.got >= 0 && f.got <= f.most) {
+			return fmt.Errorf("%s is %v, want 0 to %v", f.name, f.got, f.most)
+		}
+	}
+	return nil
+}
+
+// PlainJSON is an error of package json without the names of Go's types.
+func PlainJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("JSON %s, want an object", wrong.Value)
+	}
+	return fmt.Errorf("%s is a JSON %s, which it cannot be", wrong.Field, wrong.Value)
 }
 
 // BySuite groups rows by their suite, in the order of their first rows.

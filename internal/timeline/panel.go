@@ -58,7 +58,7 @@ type lane struct {
 }
 
 // Items narrower than narrow, with less than a hair between them, are drawn as
-// one: a plan may have a million.
+// one, of whatever colours within such a width: a plan may have a million.
 const (
 	narrow = 1.0
 	hair   = 0.4
@@ -96,7 +96,7 @@ func (l *lane) item(s *svg, w backend.Work) {
 		class += " odd"
 	}
 	begin, end := l.axis.x(w.Begin), l.axis.x(w.End)
-	if t := &l.strip; t.items > 0 && t.class == class && end-begin < narrow && begin-t.end < hair && (t.items > 1 || t.end-t.begin < narrow) {
+	if t := &l.strip; t.items > 0 && (t.class == class || end-t.begin < narrow) && end-begin < narrow && begin-t.end < hair && (t.items > 1 || t.end-t.begin < narrow) {
 		t.end = end
 		t.items++
 		return
