@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -205,6 +206,15 @@ func TestManyItemsStayAFewRectangles(t *testing.T) {
 	}
 	if items != len(r.Plan.Items) {
 		t.Errorf("rectangles tell of %d items, want %d", items, len(r.Plan.Items))
+	}
+}
+
+// TestManyColoursStayAFewRectangles: items of two heads in turn, each less than a pixel
+// wide, are drawn as one up to that width.
+func TestManyColoursStayAFewRectangles(t *testing.T) {
+	r := simulated(t, "fine", 1, plan.Config{Seqs: seqs(slices.Repeat([]int{1}, 20_000)...), NumKVHeads: 2, GroupSize: 1, Width: 1, NumSplits: 1})
+	if p := draw(t, &timeline.Picture{Lane: "worker", Runs: []timeline.Run{r}}); len(p.rects) > 4000 {
+		t.Errorf("%d rectangles for %d items, want some thousands", len(p.rects), len(r.Plan.Items))
 	}
 }
 
