@@ -126,11 +126,23 @@ func (r *Row) check() error {
 		name string
 		got  int
 	}{
-		{"batch", r.Batch}, {"q_heads", r.QHeads}, {"kv_heads", r.KVHeads}, {"key_dim", r.KeyDim}, {"value_dim", r.ValueDim}, {"len", r.Len}, {"keys", r.Keys},
-		{"q_len", r.QLen}, {"page_size", r.PageSize}, {"threads", r.Threads}, {"splits", r.Splits}, {"rounds", r.Rounds}, {"kv_bytes", r.KVBytes}, {"gpus", r.GPUs},
+		{"batch", r.Batch},
+		{"q_heads", r.QHeads},
+		{"kv_heads", r.KVHeads},
+		{"key_dim", r.KeyDim},
+		{"value_dim", r.ValueDim},
+		{"len", r.Len},
+		{"keys", r.Keys},
+		{"q_len", r.QLen},
+		{"page_size", r.PageSize},
+		{"threads", r.Threads},
+		{"splits", r.Splits},
+		{"rounds", r.Rounds},
+		{"kv_bytes", r.KVBytes},
+		{"gpus", r.GPUs},
 		{"weight_bytes", r.WeightBytes},
 	} {
-		if f.got < 0 || f.got > maxCount {
+		if f.got < 0 || int64(f.got) > maxCount {
 			return fmt.Errorf("%s is %d, want 0 to %d", f.name, f.got, int64(maxCount))
 		}
 	}
@@ -138,8 +150,13 @@ func (r *Row) check() error {
 		name      string
 		got, most float64
 	}{
-		{"seconds", r.Seconds, maxSeconds}, {"seconds_min", r.Min, maxSeconds}, {"bytes_per_second", r.Rate, maxRate}, {"ceiling_bytes_per_second", r.Ceiling, maxRate},
-		{"ceiling_spread", r.Spread, maxShare}, {"share", r.Share, maxShare}, {"tokens_per_second", r.TokenRate, maxRate},
+		{"seconds", r.Seconds, maxSeconds},
+		{"seconds_min", r.Min, maxSeconds},
+		{"bytes_per_second", r.Rate, maxRate},
+		{"ceiling_bytes_per_second", r.Ceiling, maxRate},
+		{"ceiling_spread", r.Spread, maxShare},
+		{"share", r.Share, maxShare},
+		{"tokens_per_second", r.TokenRate, maxRate},
 	} {
 		if !(f.got >= 0 && f.got <= f.most) {
 			return fmt.Errorf("%s is %v, want 0 to %v", f.name, f.got, f.most)
