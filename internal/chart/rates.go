@@ -3,13 +3,10 @@ package chart
 import (
 	"errors"
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/flashdec/flashdec/internal/bench"
 )
@@ -21,37 +18,11 @@ func rates(rows []bench.Row) (panel, error) {
 	if len(rows) == 0 {
 		return panel{}, errors.New("chart: no row has a context and tokens a second")
 	}
-	slices.SortStableFunc(rows, byLength)
-	p := newPanel(rows, 9*vg.Centimeter)
-	p.lines = true
-	p.plot.X.Scale, p.plot.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(lengthTicks(rows))
-	p.plot.X.Label.Text, p.plot.Y.Label.Text = "context, tokens", "tokens a second"
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd0}, color.Gray{0xd0}
-	p.plot.Add(grid)
-	for _, w := range p.legend {
-		var points plotter.XYs
-		for _, r := range rows {
-			if r.Impl == w.name {
-				points = append(points, plotter.XY{X: float64(r.Len), Y: r.TokenRate})
-			}
-		}
-		if err := p.line(points, w); err != nil {
-			return panel{}, err
-		}
-	}
-	ceiling := way{"bare read of the same bytes", color.Black, nil}
-	points := floors(rows)
-	for i := range points {
-		points[i].Y = 1 / points[i].Y
-	}
-	if err := p.line(points, ceiling); err != nil {
+	p, err := againstLength(rows, func(r bench.Row) float64 { return r.TokenRate }, func(seconds float64) float64 { return 1 / seconds })
+	if err != nil {
 		return panel{}, err
 	}
-	p.legend = append(p.legend, ceiling)
-	if p.plot.X.Min, p.plot.X.Max = float64(rows[0].Len), float64(rows[len(rows)-1].Len); p.plot.X.Min == p.plot.X.Max {
-		p.plot.X.Min, p.plot.X.Max = p.plot.X.Min/2, 2*p.plot.X.Max
-	}
+	p.plot.X.Label.Text, p.plot.Y.Label.Text = "context, tokens", "tokens a second"
 	step := rateStep(p.plot.Y.Max)
 	p.plot.Y.Min, p.plot.Y.Max = 0, step*math.Ceil(p.plot.Y.Max/step)
 	var ticks []plot.Tick

@@ -21,12 +21,23 @@ func times(rows []bench.Row) (panel, error) {
 	if len(rows) == 0 {
 		return panel{}, errors.New("chart: no row has a whole step's length and time")
 	}
+	p, err := againstLength(rows, func(r bench.Row) float64 { return r.Seconds }, func(seconds float64) float64 { return seconds })
+	if err != nil {
+		return panel{}, err
+	}
+	p.plot.Y.Scale, p.plot.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(timeTicks())
+	p.plot.X.Label.Text, p.plot.Y.Label.Text = "keys", "time of a step"
+	p.plot.Y.Min, p.plot.Y.Max = within(timeTicks(), p.plot.Y.Min, p.plot.Y.Max)
+	return p, nil
+}
+
+// againstLength is a value of each way against length, with that of the bare read as a
+// line of its own, which is worked out from its seconds. It sorts rows by length.
+func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(seconds float64) float64) (panel, error) {
 	slices.SortStableFunc(rows, byLength)
 	p := newPanel(rows, 9*vg.Centimeter)
 	p.lines = true
 	p.plot.X.Scale, p.plot.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(lengthTicks(rows))
-	p.plot.Y.Scale, p.plot.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(timeTicks())
-	p.plot.X.Label.Text, p.plot.Y.Label.Text = "keys", "time of a step"
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd0}, color.Gray{0xd0}
 	p.plot.Add(grid)
@@ -34,22 +45,25 @@ func times(rows []bench.Row) (panel, error) {
 		var points plotter.XYs
 		for _, r := range rows {
 			if r.Impl == w.name {
-				points = append(points, plotter.XY{X: float64(r.Len), Y: r.Seconds})
+				points = append(points, plotter.XY{X: float64(r.Len), Y: value(r)})
 			}
 		}
 		if err := p.line(points, w); err != nil {
 			return panel{}, err
 		}
 	}
-	floor := way{"bare read of the same bytes", color.Black, nil}
-	if err := p.line(floors(rows), floor); err != nil {
+	read := way{"bare read of the same bytes", color.Black, nil}
+	points := floors(rows)
+	for i := range points {
+		points[i].Y = bare(points[i].Y)
+	}
+	if err := p.line(points, read); err != nil {
 		return panel{}, err
 	}
-	p.legend = append(p.legend, floor)
+	p.legend = append(p.legend, read)
 	if p.plot.X.Min, p.plot.X.Max = float64(rows[0].Len), float64(rows[len(rows)-1].Len); p.plot.X.Min == p.plot.X.Max {
 		p.plot.X.Min, p.plot.X.Max = p.plot.X.Min/2, 2*p.plot.X.Max
 	}
-	p.plot.Y.Min, p.plot.Y.Max = within(timeTicks(), p.plot.Y.Min, p.plot.Y.Max)
 	return p, nil
 }
 
