@@ -123,12 +123,9 @@ func (b *Backend) start(image []byte) error {
 // loadArchive loads what an archive has for the GPU.
 func (b *Backend) loadArchive(a *build.Archive) (*nv.Module, error) {
 	target := a.For(b.capability[0], b.capability[1])
-	image, err := unpack(a, target.File)
+	image, err := a.Image(archives, target)
 	if err != nil {
-		return nil, err
-	}
-	if target.Major == 0 {
-		image = append(image, 0) // PTX is text
+		return nil, fmt.Errorf("cuda: %w", err)
 	}
 	m, err := b.ctx.LoadModule(image)
 	if err != nil {

@@ -1,38 +1,16 @@
 package cuda
 
 import (
-	"archive/zip"
-	"bytes"
 	"embed"
 	"fmt"
-	"io"
 
 	"github.com/flashdec/flashdec/attn"
-	"github.com/flashdec/flashdec/internal/cuda/build"
 	"github.com/flashdec/flashdec/internal/nv"
 	"github.com/flashdec/flashdec/kv"
 )
 
 //go:embed *.zip
 var archives embed.FS
-
-// unpack reads an image of an embedded archive.
-func unpack(a *build.Archive, name string) ([]byte, error) {
-	packed, err := archives.ReadFile(a.File)
-	if err != nil {
-		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
-	}
-	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
-	if err != nil {
-		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
-	}
-	f, err := z.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("cuda: embedded kernels: %w", err)
-	}
-	defer f.Close()
-	return io.ReadAll(f)
-}
 
 // Sizes that kernels/*.cuh fix.
 const (

@@ -66,7 +66,7 @@ func TestKernelsMatchSources(t *testing.T) {
 func TestEveryTargetIsEmbedded(t *testing.T) {
 	for _, a := range build.Archives {
 		for _, target := range a.Targets {
-			image, err := unpack(a, target.File)
+			image, err := a.Image(archives, target)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,12 +62,12 @@ func TestTracedStepsAreTheSame(t *testing.T) {
 func TestTracedPTX(t *testing.T) {
 	b := open(t)
 	ptx := build.Traced.Targets[len(build.Traced.Targets)-1]
-	image, err := unpack(&build.Traced, ptx.File)
+	image, err := build.Traced.Image(archives, ptx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Do(func() (err error) {
-		b.tracing, err = b.ctx.LoadModule(append(image, 0))
+		b.tracing, err = b.ctx.LoadModule(image)
 		return err
 	}); err != nil {
 		t.Fatal(err)
