@@ -12,6 +12,7 @@ import (
 var traces = []test{
 	{"EveryItemAndMergeOnce", (*config).traceWhole},
 	{"OfDecodesAtOnce", (*config).traceAtOnce},
+	{"OfSplitsThatEndTogether", (*config).traceTogether},
 	{"OfACancelledDecode", (*config).traceCancelled},
 	{"OnlyWhereInfoSaysSo", (*config).traceNone},
 }
@@ -84,6 +85,31 @@ func (c *config) traceAtOnce(t *testing.T, b backend.Backend) {
 	for range decodes {
 		if err := <-errs; err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// traceTogether: where splits of a unit end within nanoseconds of each other, the
+// merge begins after the last of them, whoever merges.
+func (c *config) traceTogether(t *testing.T, b backend.Backend) {
+	if !b.Info().Traces {
+		return
+	}
+	cs := small(1024)
+	cs.NumSplits = 64
+	s := cs.Build()
+	p, err := s.Plan(b.Info())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace backend.Trace
+	for range 300 {
+		_, err := decodeTraced(b, s, p, &trace)
+		if err == nil {
+			err = trace.Check(p)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -142,13 +142,15 @@ func (j *job) work(w *worker) {
 // items and merges; splits are merged in the order of the plan, whoever computed
 // them.
 func (j *job) finish(w *worker, begin int64) {
-	now := j.recorder.items(w.task, w.split, w.lane, begin)
+	j.recorder.items(w.task, w.split, w.lane, begin)
 	for h := range w.streams {
 		unit := w.streams[h].item.Unit
-		if j.left[unit].Add(-1) == 0 {
-			w.merge(&j.launch.Plan.Units[unit])
-			now = j.recorder.merge(unit, w.lane, now)
+		if j.left[unit].Add(-1) > 0 {
+			continue
 		}
+		begin := j.recorder.now() // not before: another's item may have ended since ours did
+		w.merge(&j.launch.Plan.Units[unit])
+		j.recorder.merge(unit, w.lane, begin)
 	}
 }
 

@@ -36,29 +36,26 @@ func (r *recorder) now() int64 {
 	return time.Since(r.start).Nanoseconds()
 }
 
-// items records that a split of a task was computed from begin until now, which it
-// returns. Items that go side by side have equal shares of the time.
-func (r *recorder) items(t *task, split, lane int, begin int64) (now int64) {
+// items records that a split of a task was computed from begin until now. Items that
+// go side by side have equal shares of the time.
+func (r *recorder) items(t *task, split, lane int, begin int64) {
 	if r == nil {
-		return 0
+		return
 	}
-	now = r.now()
+	now := r.now()
 	for h := range t.heads {
 		end := begin + (now-begin)*int64(h+1)/int64(t.heads)
 		r.put(&r.trace.Items[t.item(h, split)], backend.Span{Lane: lane, Begin: begin + (now-begin)*int64(h)/int64(t.heads), End: end})
 	}
-	return now
 }
 
 // merge records that the splits of a unit, if it has several, were merged from
-// begin until now, which it returns.
-func (r *recorder) merge(unit, lane int, begin int64) (now int64) {
+// begin until now.
+func (r *recorder) merge(unit, lane int, begin int64) {
 	if r == nil || r.units[unit].Row == plan.Whole {
-		return begin
+		return
 	}
-	now = r.now()
-	r.put(&r.trace.Merges[unit], backend.Span{Lane: lane, Begin: begin, End: now})
-	return now
+	r.put(&r.trace.Merges[unit], backend.Span{Lane: lane, Begin: begin, End: r.now()})
 }
 
 func (r *recorder) put(s *backend.Span, span backend.Span) {
