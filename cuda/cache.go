@@ -20,12 +20,15 @@ type Cache struct {
 
 // NewCache makes an empty cache in the GPU's memory. Where there is too little, the
 // error says what was asked and what is free, and nothing stays taken. It wraps
-// [attn.ErrShape].
+// [attn.ErrShape], or [kv.ErrMemory].
 func (g *GPU) NewCache(cfg kv.Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	store, err := g.b.NewStore(cfg)
+	if nv.Is(err, nv.OutOfMemory) {
+		return nil, fmt.Errorf("%w: %w", kv.ErrMemory, err)
+	}
 	if err != nil {
 		return nil, err
 	}

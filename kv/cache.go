@@ -37,8 +37,8 @@ func linkTo(page int) int32   { return int32(-1 - page) }
 func linked(link int32) int   { return int(-1 - link) }
 func isUsed(count int32) bool { return count > 0 }
 
-// New makes an empty cache in the host's memory. It wraps [attn.ErrShape], or the
-// system's error when memory cannot be reserved.
+// New makes an empty cache in the host's memory. It wraps [attn.ErrShape], or, when
+// memory cannot be reserved, [ErrMemory] and the system's error.
 func New(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ var (
 	ErrCapacity = errors.New("over capacity")
 	// ErrNoPages: the cache has too few free pages.
 	ErrNoPages = errors.New("out of pages")
+	// ErrMemory: the system or the device has too little memory for a cache.
+	ErrMemory = errors.New("too little memory")
 	// ErrFreed: the sequence has been freed, or the cache closed.
 	ErrFreed = errors.New("already freed")
 	// ErrStale: a sequence of the view has changed since the view was made, or the

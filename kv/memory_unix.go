@@ -3,6 +3,7 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -16,6 +17,9 @@ func newMemory(n int) (*memory, error) {
 	}
 	data, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
+		if errors.Is(err, unix.ENOMEM) {
+			err = fmt.Errorf("%w: %w", ErrMemory, err)
+		}
 		return nil, fmt.Errorf("reserving %d bytes for a cache: %w", n, err)
 	}
 	if n >= hugeFrom {

@@ -106,7 +106,7 @@ type Stats struct {
 }
 
 // NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput, or what
-// making a cache returns.
+// making a cache returns: kv.ErrMemory where there is too little for MaxContext tokens.
 func NewRunner(m *Model, opt Options) (*Runner, error) {
 	if err := opt.complete(m.Config()); err != nil {
 		return nil, err

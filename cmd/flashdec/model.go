@@ -150,7 +150,11 @@ func (l *loaded) runner(f *modelFlags, dtype string) (*model.Runner, error) {
 	if l.device != nil {
 		opt.Device, opt.BatchTokens = l.device, gpuBatchTokens
 	}
-	return model.NewRunner(l.model, opt)
+	r, err := model.NewRunner(l.model, opt)
+	if errors.Is(err, kv.ErrMemory) {
+		err = l.tooLong(opt, err)
+	}
+	return r, err
 }
 
 // checkLength holds a text of so many tokens against a runner's context, before any is computed.
