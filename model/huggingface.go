@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 // huggingFace is config.json. What is missing or null is zero.
@@ -58,12 +61,15 @@ type huggingFace struct {
 type tokens []int
 
 func (t *tokens) UnmarshalJSON(data []byte) error {
-	var one int
-	if err := json.Unmarshal(data, &one); err == nil && string(data) != "null" {
-		*t = tokens{one}
-		return nil
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]int)(t))
 	}
-	return json.Unmarshal(data, (*[]int)(t))
+	var one *int
+	if err := json.Unmarshal(data, &one); err != nil || one == nil {
+		return err
+	}
+	*t = tokens{*one}
+	return nil
 }
 
 // readHuggingFace reads a folder's config.json, and the tokens that end a text from
@@ -90,10 +96,10 @@ func readHuggingFace(dir string) (*Config, error) {
 
 // config is what the file says. It wraps ErrConfig.
 func (h *huggingFace) config() (*Config, error) {
-	if given(h.TextConfig) {
+	if plainjson.Given(h.TextConfig) {
 		text := h.TextConfig
 		*h = huggingFace{Tied: h.Tied, BOS: h.BOS, EOS: h.EOS}
-		if err := json.Unmarshal(text, h); err != nil {
+		if err := plainjson.Unmarshal(text, h); err != nil {
 			return nil, fmt.Errorf("%w: text_config: %w", ErrConfig, err)
 		}
 	}
@@ -101,7 +107,7 @@ func (h *huggingFace) config() (*Config, error) {
 	if f == nil {
 		return nil, fmt.Errorf("%w: model_type %.80q is not supported", ErrConfig, h.ModelType)
 	}
-	if given(h.Quantised) {
+	if plainjson.Given(h.Quantised) {
 		return nil, fmt.Errorf("%w: quantised weights (quantization_config) are not supported", ErrConfig)
 	}
 	c := &Config{
@@ -132,9 +138,6 @@ func (h *huggingFace) config() (*Config, error) {
 	}
 	return c, c.validate()
 }
-
-// given reports whether a file has a value there that is not null.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // heads fills in what follows from others.
 func (h *huggingFace) heads(c *Config) error {
@@ -224,7 +227,7 @@ func (h *huggingFace) layerType(i int) (windowed bool, err error) {
 func (h *huggingFace) ropes(c *Config) error {
 	var of [numKinds]ropeConfig
 	switch {
-	case given(h.RopeParameters):
+	case plainjson.Given(h.RopeParameters):
 		if err := h.ropeParameters(&of); err != nil {
 			return fmt.Errorf("%w: rope_parameters: %w", ErrConfig, err)
 		}
@@ -268,15 +271,15 @@ func (h *huggingFace) ropeParameters(of *[numKinds]ropeConfig) error {
 		Full    *ropeConfig `json:"full_attention"`
 		Sliding *ropeConfig `json:"sliding_attention"`
 	}
-	if err := json.Unmarshal(h.RopeParameters, &byKind); err != nil {
-		return err
+	if err := plainjson.Unmarshal(h.RopeParameters, &byKind); err != nil {
+		return fmt.Errorf("%w: rope_parameters: %w", ErrConfig, err)
 	}
 	if byKind.Full != nil && byKind.Sliding != nil {
 		of[full], of[sliding] = *byKind.Full, *byKind.Sliding
 		return nil
 	}
-	if err := json.Unmarshal(h.RopeParameters, &of[full]); err != nil {
-		return err
+	if err := plainjson.Unmarshal(h.RopeParameters, &of[full]); err != nil {
+		return fmt.Errorf("%w: rope_parameters: %w", ErrConfig, err)
 	}
 	of[sliding] = of[full]
 	return nil

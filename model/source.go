@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/plainjson"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -130,10 +130,7 @@ func readJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	var wrong *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, v); errors.As(err, &wrong) && wrong.Field != "" { // whose text has the names of Go's types
-		return fmt.Errorf("%s: %w: %s is a JSON %s, which it cannot be", path, ErrConfig, wrong.Field, wrong.Value)
-	} else if err != nil {
+	if err := plainjson.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrConfig, err)
 	}
 	return nil

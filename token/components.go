@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 const (
@@ -50,14 +52,14 @@ type hfPattern struct {
 // parseComponents returns the components of data in their order, with
 // sequences, whose parts children gives, taken apart. null is none.
 func parseComponents(what string, data json.RawMessage, children func(*component) []component) ([]component, error) {
-	if len(data) == 0 || string(data) == "null" {
+	if !plainjson.Given(data) {
 		return nil, nil
 	}
 	if len(data) > maxComponents {
 		return nil, fmt.Errorf("%w: tokenizer.json: %s of %d bytes, want at most %d", ErrUnsupported, what, len(data), maxComponents)
 	}
 	var c component
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := plainjson.Unmarshal(data, &c); err != nil {
 		return nil, fmt.Errorf("%w: tokenizer.json: %s: %w", ErrVocabulary, what, err)
 	}
 	return flatten(what, c, children, nil, 0)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 // maxConfig bounds the small files of a folder.
@@ -127,7 +129,7 @@ func readJSON(fsys fs.FS, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	if err := plainjson.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrVocabulary, name, err)
 	}
 	return nil

@@ -3,6 +3,8 @@ package token
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 func (f *hfTokenizer) buildBPE(m hfModel, byteLevel bool, dec decoder) (*Tokenizer, error) {
@@ -13,8 +15,8 @@ func (f *hfTokenizer) buildBPE(m hfModel, byteLevel bool, dec decoder) (*Tokeniz
 		return nil, fmt.Errorf("%w: BPE with the prefix %q and the suffix %q", ErrUnsupported, m.Prefix, m.Suffix)
 	}
 	var ids map[string]int64
-	if err := json.Unmarshal(m.Vocab, &ids); err != nil {
-		return nil, fmt.Errorf("%w: tokenizer.json: vocab: %w", ErrVocabulary, err)
+	if err := m.readVocab(&ids); err != nil {
+		return nil, err
 	}
 	v, err := f.vocabulary(ids, m.ByteFallback)
 	if err != nil {
@@ -53,6 +55,17 @@ func (f *hfTokenizer) buildBPE(m hfModel, byteLevel bool, dec decoder) (*Tokeniz
 	return t, err
 }
 
+// readVocab reads the vocabulary into what the type of model has.
+func (m *hfModel) readVocab(v any) error {
+	if !plainjson.Given(m.Vocab) {
+		return fmt.Errorf("%w: tokenizer.json: model.vocab is missing", ErrVocabulary)
+	}
+	if err := plainjson.Unmarshal(m.Vocab, v); err != nil {
+		return fmt.Errorf("%w: tokenizer.json: model.vocab: %w", ErrVocabulary, err)
+	}
+	return nil
+}
+
 // spelling returns what text becomes a token: only those of the model's own
 // vocabulary can, the others are found beforehand.
 func (v vocabulary) spelling(byteLevel bool, own map[string]int64) func(id int) (string, bool) {
@@ -70,8 +83,8 @@ func (v vocabulary) spelling(byteLevel bool, own map[string]int64) func(id int) 
 
 func (f *hfTokenizer) buildUnigram(m hfModel, dec decoder) (*Tokenizer, error) {
 	var pairs []hfScored
-	if err := json.Unmarshal(m.Vocab, &pairs); err != nil {
-		return nil, fmt.Errorf("%w: tokenizer.json: vocab: %w", ErrVocabulary, err)
+	if err := m.readVocab(&pairs); err != nil {
+		return nil, err
 	}
 	ids := make(map[string]int64, len(pairs))
 	for id, p := range pairs {

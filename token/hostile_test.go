@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 )
 
@@ -59,8 +60,54 @@ func TestHostileFilesAreErrors(t *testing.T) {
 		"unigram, no text":      {`{"model": {"type": "Unigram", "vocab": [["", 0]]}}`, ErrVocabulary},
 		"unigram, a vast score": {`{"model": {"type": "Unigram", "vocab": [["a", 1e999]]}}`, ErrVocabulary},
 	} {
-		if _, err := FromTokenizerJSON([]byte(c.file)); !errors.Is(err, c.want) {
+		if _, err := FromTokenizerJSON([]byte(c.file)); !errors.Is(err, c.want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%s: error %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// A value of another type than the format has is told of by its key, and by what it is
+// to be in JSON.
+func TestWrongTypesAreToldByTheirKeys(t *testing.T) {
+	const number = "want a whole number of 64 bits"
+	for file, want := range map[string]string{
+		`[]`:                                     "tokenizer.json: a list, want an object",
+		`{"added_tokens": {}}`:                   "tokenizer.json: added_tokens has an object, want a list",
+		`{"added_tokens": [{"id": "7"}]}`:        "tokenizer.json: added_tokens.id has a string, " + number,
+		`{"added_tokens": [{"content": 7}]}`:     "tokenizer.json: added_tokens.content has a number, want a string",
+		`{}`:                                     "tokenizer.json: model is missing",
+		`{"model": null}`:                        "tokenizer.json: model is missing",
+		`{"model": 3}`:                           "tokenizer.json: model: a number, want an object",
+		`{"model": {"merges": {}}}`:              "tokenizer.json: model: merges has an object, want a list",
+		`{"model": {"merges": [3]}}`:             "tokenizer.json: model: merges has a number, want a string",
+		`{"model": {"merges": [["a", 3]]}}`:      "tokenizer.json: model: merges has a number, want a string",
+		`{"model": {"type": "BPE"}}`:             "tokenizer.json: model.vocab is missing",
+		`{"model": {"type": "Unigram"}}`:         "tokenizer.json: model.vocab is missing",
+		bpeFile(`[]`, `[]`, ""):                  "tokenizer.json: model.vocab: a list, want an object",
+		bpeFile(`{"a": 0, "b": "1"}`, `[]`, ""):  `tokenizer.json: model.vocab: "b": a string, ` + number,
+		bpeFile(`{"a": 0, "b": 1.25}`, `[]`, ""): `tokenizer.json: model.vocab: "b": the number 1.25, ` + number,
+		`{"model": {"type": "Unigram", "vocab": [["a", "x"]]}}`:                       "tokenizer.json: model.vocab: a string, want a number of 64 bits",
+		bpeFile(`{"a": 0}`, `[]`, `, "normalizer": 3`):                                "tokenizer.json: normalizer: a number, want an object",
+		bpeFile(`{"a": 0}`, `[]`, `, "decoder": {"type": "Strip", "start": "1"}`):     "tokenizer.json: decoder: start has a string, " + number,
+		bpeFile(`{"a": 0}`, `[]`, `, "pre_tokenizer": {"type": 7}`):                   "tokenizer.json: pre_tokenizer: type has a number, want a string",
+		bpeFile(`{"a": 0}`, `[]`, `, "post_processor": {"special_tokens": {"s": 3}}`): "tokenizer.json: post_processor: special_tokens has a number, want an object",
+	} {
+		if _, err := FromTokenizerJSON([]byte(file)); !errors.Is(err, ErrVocabulary) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s:\n%v, want\n%s", file, err, want)
+		}
+	}
+	for name, file := range map[string]string{
+		"tokenizer_config.json: bos_token has a number, want a string":          `{"bos_token": 3}`,
+		"tokenizer_config.json: eos_token.Content has a list, want a string":    `{"eos_token": {"content": []}}`,
+		"tokenizer_config.json: add_bos_token has a string, want true or false": `{"add_bos_token": "yes"}`,
+		"config.json: eos_token_id has a string, " + number:                     `{"eos_token_id": "2"}`,
+		"generation_config.json: eos_token_id has a string, " + number:          `{"eos_token_id": [2, "3"]}`,
+	} {
+		folder := fstest.MapFS{"tokenizer.json": {Data: []byte(bpeFile(`{"a": 0}`, `[]`, ""))}}
+		at, _, _ := strings.Cut(name, ":")
+		folder[at] = &fstest.MapFile{Data: []byte(file)}
+		if _, err := FromFolder(folder); !errors.Is(err, ErrVocabulary) || !strings.HasSuffix(err.Error(), name) {
+			t.Errorf("%s: %s:\n%v, want\n%s", at, file, err, name)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"strings"
+
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 // hfTokenizer is tokenizer.json.
@@ -88,11 +90,14 @@ func FromTokenizerJSON(data []byte) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%w: a tokenizer.json of %d bytes, want at most %d", ErrUnsupported, len(data), maxTokenizerJSON)
 	}
 	var f hfTokenizer
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := plainjson.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("%w: tokenizer.json: %w", ErrVocabulary, err)
 	}
+	if !plainjson.Given(f.Model) {
+		return nil, fmt.Errorf("%w: tokenizer.json: model is missing", ErrVocabulary)
+	}
 	var m hfModel
-	if err := json.Unmarshal(f.Model, &m); err != nil {
+	if err := plainjson.Unmarshal(f.Model, &m); err != nil {
 		return nil, fmt.Errorf("%w: tokenizer.json: model: %w", ErrVocabulary, err)
 	}
 	pre, err := parsePreTokenizer(f.PreTokenizer)

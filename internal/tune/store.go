@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flashdec/flashdec/internal/plainjson"
 	"github.com/flashdec/flashdec/internal/whole"
 	"github.com/flashdec/flashdec/plan"
 )
@@ -192,7 +193,7 @@ func read(path string) (Entry, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return e, fmt.Errorf("%s: %w: %w", path, ErrDamaged, err)
+		return e, fmt.Errorf("%s: %w: %w", path, ErrDamaged, plainjson.Plain(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return e, fmt.Errorf("%s: %w: text after the entry", path, ErrDamaged)

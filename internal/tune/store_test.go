@@ -122,7 +122,7 @@ func TestDamagedFilesAreOfNoUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, found, err := tune.Load(filepath.Dir(path), entry(4).Key)
-		if !errors.Is(err, tune.ErrDamaged) || found || got != (tune.Entry{}) {
+		if !errors.Is(err, tune.ErrDamaged) || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), " json:") || found || got != (tune.Entry{}) {
 			t.Errorf("%.30s: %+v, %t, %v; want ErrDamaged and nothing", name, got, found, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), path) {
