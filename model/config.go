@@ -54,8 +54,8 @@ type Config struct {
 
 	family *family
 	layers []kind
-	gated  gate
-	ropes  [numKinds]rope
+	gated  network.Gate
+	ropes  [numKinds]network.Rope
 	tied   bool // the head is the embedding
 	biased bool // q, k, v and the attention's output must have biases; elsewhere those are used that are
 }
@@ -85,6 +85,19 @@ func (c *Config) window(k kind) int {
 		return c.Window
 	}
 	return 0
+}
+
+// network is what a device computes of the model, but for the weights.
+func (c *Config) network() *network.Network {
+	n := &network.Network{
+		VocabSize: c.VocabSize, HiddenSize: c.HiddenSize, MLPSize: c.MLPSize, ExpertsPerToken: c.ExpertsPerToken,
+		NormEps: c.NormEps, EmbedScale: c.EmbedScale, FinalSoftcap: c.FinalSoftcap, Gate: c.gated,
+		Shape: c.Shape(), Ropes: c.ropes,
+	}
+	for k := range numKinds {
+		n.Attention[k] = attn.Options{Scale: c.Scale, Softcap: c.Softcap, Causal: true, Window: c.window(k)}
+	}
+	return n
 }
 
 // Bounds of a configuration. Within them no size overflows; what a file cannot back is found when its
@@ -154,13 +167,13 @@ func (c *Config) validateNumbers() error {
 		}
 	}
 	for k, r := range c.ropes {
-		for i, f := range r.frequencies {
+		for i, f := range r.Frequencies {
 			if math.IsNaN(f) || math.IsInf(f, 0) {
 				return fmt.Errorf("%w: rotary frequency %d of %v layers is %v", ErrConfig, i, kind(k), f)
 			}
 		}
-		if math.IsNaN(r.scale) || math.IsInf(r.scale, 0) {
-			return fmt.Errorf("%w: rotary scale of %v layers is %v", ErrConfig, kind(k), r.scale)
+		if math.IsNaN(r.Scale) || math.IsInf(r.Scale, 0) {
+			return fmt.Errorf("%w: rotary scale of %v layers is %v", ErrConfig, kind(k), r.Scale)
 		}
 	}
 	return nil

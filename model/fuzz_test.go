@@ -51,8 +51,8 @@ func requireSound(t *testing.T, c *Config) {
 		t.Fatal(err)
 	}
 	for _, r := range c.ropes {
-		if len(r.frequencies) != c.HeadDim/2 {
-			t.Fatalf("%d rotary frequencies for a head of %d", len(r.frequencies), c.HeadDim)
+		if len(r.Frequencies) != c.HeadDim/2 {
+			t.Fatalf("%d rotary frequencies for a head of %d", len(r.Frequencies), c.HeadDim)
 		}
 	}
 }

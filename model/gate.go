@@ -4,31 +4,23 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
-// gate is what an MLP makes of its two projections: h = act(gate)·up.
-type gate uint8
-
-const (
-	silu    gate = iota // g·σ(g)·u
-	gelu                // g·Φ(g)·u, with the tanh approximation of Φ
-	clamped             // g·σ(1.702 g)·(u + 1), g ≤ 7, |u| ≤ 7
-)
-
 // gateNamed is the gate that a file's activation means. It wraps ErrConfig.
-func gateNamed(activation string) (gate, error) {
+func gateNamed(activation string) (network.Gate, error) {
 	switch activation {
 	case "silu", "swish":
-		return silu, nil
+		return network.SiLU, nil
 	case "gelu_pytorch_tanh", "gelu_new":
-		return gelu, nil
+		return network.GELU, nil
 	}
 	return 0, fmt.Errorf("%w: activation %q is not supported", ErrConfig, activation)
 }
 
-// apply is h = act(g)·u. h may be g or u.
-func (k gate) apply(h, g, u []float32) {
+// applyGate is h = act(g)·u. h may be g or u.
+func applyGate(k network.Gate, h, g, u []float32) {
 	var of gateArgs
 	for len(g) > 0 {
 		n := min(len(g), len(of.a))
@@ -42,15 +34,15 @@ func (k gate) apply(h, g, u []float32) {
 type gateArgs struct{ x, a, y [128]float32 }
 
 // of are x, a and y of x·σ(a)·y, which is act(g)·u.
-func (r *gateArgs) of(k gate, g, u []float32) (x, a, y []float32) {
+func (r *gateArgs) of(k network.Gate, g, u []float32) (x, a, y []float32) {
 	switch k {
-	case gelu: // the tanh approximation of Φ: (1 + tanh(√(2/π)(g + 0.044715g³)))/2 = σ(2√(2/π)(…))
+	case network.GELU: // the tanh approximation of Φ: (1 + tanh(√(2/π)(g + 0.044715g³)))/2 = σ(2√(2/π)(…))
 		const c = 1.5957691216057308 // 2√(2/π)
 		for i, v := range g {
 			r.a[i] = float32(c * (float64(v) + 0.044715*float64(v)*float64(v)*float64(v)))
 		}
 		return g, r.a[:len(g)], u
-	case clamped:
+	case network.Clamped:
 		const limit, slope = 7, 1.702
 		for i, v := range g {
 			r.x[i] = min(v, limit)

@@ -195,7 +195,7 @@ func (g *ggufConfig) ropes(c *Config) {
 		if err != nil && g.err == nil {
 			g.err = err
 		}
-		built.adjacent = c.family.pairs
+		built.Adjacent = c.family.pairs
 		c.ropes[k] = built
 	}
 }

@@ -11,9 +11,7 @@ import (
 
 // host is the CPU's steps: buffers that outlive a batch, for the next one. It implements [network.Steps].
 type host struct {
-	model   *Model
-	cfg     *Config
-	weights *weights
+	net     *network.Network
 	engine  *flashdec.Engine
 	options network.Options
 	crew    *crew
@@ -39,9 +37,10 @@ type host struct {
 var _ network.Steps = (*host)(nil)
 
 // newHost makes the CPU's steps, and a cache a layer.
-func newHost(m *Model, engine *flashdec.Engine, threads int, o network.Options) (*host, error) {
-	b := &host{model: m, cfg: &m.config, weights: m.weights, engine: engine, options: o}
-	for _, k := range m.config.layers {
+func newHost(n *network.Network, engine *flashdec.Engine, threads int, o network.Options) (*host, error) {
+	b := &host{net: n, engine: engine, options: o}
+	for i := range n.Layers {
+		k := n.Layers[i].Kind
 		cache, err := engine.NewCache(o.Cache[k])
 		if err != nil {
 			return nil, errors.Join(err, b.closeCaches())
@@ -59,7 +58,7 @@ func (b *host) Caches() []network.Cache { return b.caches }
 func (b *host) Attending() float64 { return b.attending }
 
 // WeightBytes implements [network.Steps].
-func (b *host) WeightBytes() int { return b.model.WeightBytes() }
+func (b *host) WeightBytes() int { return b.net.WeightBytes() }
 
 // Close implements [network.Steps].
 func (b *host) Close() error {
@@ -92,34 +91,34 @@ func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) erro
 }
 
 func (b *host) reserve() {
-	c, n := b.cfg, b.tokens
+	n, dim := b.net, b.net.Shape.KeyDim
 	for _, f := range []struct {
 		buffer *[]float32
 		size   int
 	}{
-		{&b.x, c.HiddenSize},
-		{&b.h, c.HiddenSize},
-		{&b.q, c.NumHeads * c.HeadDim},
-		{&b.o, c.NumHeads * c.HeadDim},
-		{&b.k, c.NumKVHeads * c.HeadDim},
-		{&b.v, c.NumKVHeads * c.HeadDim},
-		{&b.gate, c.MLPSize},
-		{&b.up, c.MLPSize},
-		{&b.cos[full], c.HeadDim / 2},
-		{&b.sin[full], c.HeadDim / 2},
-		{&b.cos[sliding], c.HeadDim / 2},
-		{&b.sin[sliding], c.HeadDim / 2},
+		{&b.x, n.HiddenSize},
+		{&b.h, n.HiddenSize},
+		{&b.q, n.Shape.NumHeads * dim},
+		{&b.o, n.Shape.NumHeads * dim},
+		{&b.k, n.Shape.NumKVHeads * dim},
+		{&b.v, n.Shape.NumKVHeads * dim},
+		{&b.gate, n.MLPSize},
+		{&b.up, n.MLPSize},
+		{&b.cos[full], dim / 2},
+		{&b.sin[full], dim / 2},
+		{&b.cos[sliding], dim / 2},
+		{&b.sin[sliding], dim / 2},
 	} {
-		*f.buffer = resize(*f.buffer, n*f.size)
+		*f.buffer = resize(*f.buffer, b.tokens*f.size)
 	}
 }
 
 // Embed implements [network.Steps].
 func (b *host) Embed() error {
-	size, scale := b.cfg.HiddenSize, float32(b.cfg.EmbedScale)
+	size, scale := b.net.HiddenSize, float32(b.net.EmbedScale)
 	for i, id := range b.in.IDs {
 		row := b.x[i*size : (i+1)*size]
-		b.weights.embedding.row(row, id)
+		readRow(row, &b.net.Embedding, id)
 		if scale != 1 {
 			for j := range row {
 				row[j] *= scale
@@ -143,17 +142,17 @@ func (b *host) each(do func(lo, hi int)) {
 func (b *host) norm(weight []float32) {
 	b.each(func(lo, hi int) {
 		size := len(weight)
-		normRows(b.h[lo*size:hi*size], b.x[lo*size:hi*size], weight, b.cfg.NormEps)
+		normRows(b.h[lo*size:hi*size], b.x[lo*size:hi*size], weight, b.net.NormEps)
 	})
 }
 
 // addNormed is x += h, or with weights x += norm(h).
 func (b *host) addNormed(weight []float32) {
 	b.each(func(lo, hi int) {
-		size := b.cfg.HiddenSize
+		size := b.net.HiddenSize
 		h := b.h[lo*size : hi*size]
 		if weight != nil {
-			normRows(h, h, weight, b.cfg.NormEps)
+			normRows(h, h, weight, b.net.NormEps)
 		}
 		add(b.x[lo*size:hi*size], h)
 	})
@@ -164,23 +163,23 @@ const logitRows = 16
 
 // Head implements [network.Steps].
 func (b *host) Head() error {
-	size, vocab := b.cfg.HiddenSize, b.cfg.VocabSize
+	size, vocab := b.net.HiddenSize, b.net.VocabSize
 	rows, places := b.in.Rows, b.in.Logits
 	for len(rows) > 0 {
 		n := min(logitRows, len(rows))
 		for i, row := range rows[:n] {
-			rmsNorm(b.h[i*size:(i+1)*size], b.x[row*size:(row+1)*size], b.weights.norm, b.cfg.NormEps)
+			rmsNorm(b.h[i*size:(i+1)*size], b.x[row*size:(row+1)*size], b.net.Norm, b.net.NormEps)
 		}
 		y := places[0]
 		if n > 1 {
 			b.logits = resize(b.logits, n*vocab)
 			y = b.logits
 		}
-		b.crew.multiply(n, product{&b.weights.head, b.h[:n*size], y})
+		b.crew.multiply(n, product{&b.net.Head, b.h[:n*size], y})
 		for i, place := range places[:n] {
 			copy(place, y[i*vocab:(i+1)*vocab])
-			if b.cfg.FinalSoftcap > 0 {
-				softcap(place, b.cfg.FinalSoftcap)
+			if b.net.FinalSoftcap > 0 {
+				softcap(place, b.net.FinalSoftcap)
 			}
 		}
 		rows, places = rows[n:], places[n:]

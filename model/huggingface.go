@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
@@ -170,7 +171,7 @@ func (h *huggingFace) activation(c *Config) error {
 	if name == "" {
 		name = h.Activation
 	}
-	if name == "" || c.gated == clamped {
+	if name == "" || c.gated == network.Clamped {
 		return nil
 	}
 	k, err := gateNamed(name)

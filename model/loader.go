@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/flashdec/flashdec/internal/network"
 )
 
 // loader takes a model's weights out of a source. The first error stays, and what comes after is empty.
@@ -83,13 +85,13 @@ func (l *loader) normIf(has bool, r role, n int) []float32 {
 
 // linear finds a matrix of so many outputs and inputs, and its bias: one that must be there, or one that
 // is there.
-func (l *loader) linear(r role, outputs, inputs int, biased bool) linear {
+func (l *loader) linear(r role, outputs, inputs int, biased bool) network.Linear {
 	name := l.names.name(r, l.layer)
 	t := l.tensor(name, outputs, inputs)
-	w := linear{matrix: matrix{rows: outputs, cols: inputs, t: t.t, data: t.data}}
+	w := network.Linear{Matrix: network.Matrix{Rows: outputs, Cols: inputs, Type: t.t, Data: t.data}}
 	bias := biasOf(name)
 	if _, there := l.source.tensors[bias]; there || biased {
-		w.bias = l.vector(bias, outputs)
+		w.Bias = l.vector(bias, outputs)
 	}
 	return w
 }
@@ -103,7 +105,7 @@ func biasOf(name string) string {
 }
 
 // stack finds the matrices and biases of all experts, which lie in one tensor each.
-func (l *loader) stack(r role, outputs, inputs int, byColumns bool) []linear {
+func (l *loader) stack(r role, outputs, inputs int, byColumns bool) []network.Linear {
 	experts := l.cfg.NumExperts
 	name, rows, cols := l.names.name(r, l.layer), outputs, inputs
 	if byColumns {
@@ -119,11 +121,11 @@ func (l *loader) stack(r role, outputs, inputs int, byColumns bool) []linear {
 		return nil
 	}
 	size := len(t.data) / experts
-	list := make([]linear, experts)
+	list := make([]network.Linear, experts)
 	for i := range list {
-		list[i] = linear{
-			matrix: matrix{rows: rows, cols: cols, t: t.t, data: t.data[i*size : (i+1)*size], byColumns: byColumns},
-			bias:   biases[i*outputs : (i+1)*outputs],
+		list[i] = network.Linear{
+			Matrix: network.Matrix{Rows: rows, Cols: cols, Type: t.t, Data: t.data[i*size : (i+1)*size], ByColumns: byColumns},
+			Bias:   biases[i*outputs : (i+1)*outputs],
 		}
 	}
 	return list
@@ -148,108 +150,81 @@ func (l *loader) checkUsed() {
 	}
 }
 
-// weights are a model's.
-type weights struct {
-	embedding matrix
-	layers    []layer
-	norm      []float32
-	head      linear
-}
-
-// layer is the weights of one layer. What its family does not have is nil.
-type layer struct {
-	kind kind
-
-	attnNorm, postAttnNorm []float32 // [HiddenSize]
-	query, key, value, out linear
-	queryNorm, keyNorm     []float32 // [HeadDim]
-	sinks                  []float32 // [NumHeads]
-
-	mlpNorm, postMLPNorm []float32 // [HiddenSize]
-	gate, up, down       linear
-	router               linear
-	experts              []expert
-}
-
-// expert is one MLP of a mixture. Its gate and up are one matrix with interleaved outputs, or two.
-type expert struct {
-	gateUp, gate, up, down linear
-}
-
 // load takes out all weights. It wraps ErrWeight.
-func (l *loader) load() (*weights, error) {
+func (l *loader) load() (*network.Network, error) {
 	c := l.cfg
 	l.used, l.layer = map[string]bool{}, -1
+	c.divideFrequencies(l.ropeDivisors())
+	n := c.network()
 	embed := l.tensor(l.names.name(embedding, -1), c.VocabSize, c.HiddenSize)
-	w := &weights{embedding: matrix{rows: c.VocabSize, cols: c.HiddenSize, t: embed.t, data: embed.data}}
-	w.norm = l.norm(finalNorm, c.HiddenSize)
+	n.Embedding = network.Matrix{Rows: c.VocabSize, Cols: c.HiddenSize, Type: embed.t, Data: embed.data}
+	n.Norm = l.norm(finalNorm, c.HiddenSize)
 	if c.tied {
-		w.head.matrix = w.embedding
+		n.Head.Matrix = n.Embedding
 	} else {
-		w.head = l.linear(head, c.VocabSize, c.HiddenSize, false)
+		n.Head = l.linear(head, c.VocabSize, c.HiddenSize, false)
 	}
 	for i, k := range c.layers {
 		if l.err != nil {
 			return nil, l.err
 		}
 		l.layer = i
-		w.layers = append(w.layers, l.loadLayer(k))
+		n.Layers = append(n.Layers, l.loadLayer(k))
 	}
 	l.checkUsed()
-	return w, l.err
+	return n, l.err
 }
 
-func (l *loader) loadLayer(k kind) layer {
+func (l *loader) loadLayer(k kind) network.Layer {
 	c, f := l.cfg, l.cfg.family
 	heads, kvHeads, biased := c.NumHeads*c.HeadDim, c.NumKVHeads*c.HeadDim, f.qkvBias || c.biased
-	w := layer{
-		kind:         k,
-		attnNorm:     l.norm(attnNorm, c.HiddenSize),
-		query:        l.linear(query, heads, c.HiddenSize, biased),
-		key:          l.linear(key, kvHeads, c.HiddenSize, biased),
-		value:        l.linear(value, kvHeads, c.HiddenSize, biased),
-		out:          l.linear(attnOut, c.HiddenSize, heads, c.biased),
-		queryNorm:    l.normIf(f.queryNorm, queryNorm, c.HeadDim),
-		keyNorm:      l.normIf(f.queryNorm, keyNorm, c.HeadDim),
-		postAttnNorm: l.normIf(f.postNorms, postAttnNorm, c.HiddenSize),
-		mlpNorm:      l.norm(mlpNorm, c.HiddenSize),
-		postMLPNorm:  l.normIf(f.postNorms, postMLPNorm, c.HiddenSize),
+	w := network.Layer{
+		Kind:         k,
+		AttnNorm:     l.norm(attnNorm, c.HiddenSize),
+		Query:        l.linear(query, heads, c.HiddenSize, biased),
+		Key:          l.linear(key, kvHeads, c.HiddenSize, biased),
+		Value:        l.linear(value, kvHeads, c.HiddenSize, biased),
+		Out:          l.linear(attnOut, c.HiddenSize, heads, c.biased),
+		QueryNorm:    l.normIf(f.queryNorm, queryNorm, c.HeadDim),
+		KeyNorm:      l.normIf(f.queryNorm, keyNorm, c.HeadDim),
+		PostAttnNorm: l.normIf(f.postNorms, postAttnNorm, c.HiddenSize),
+		MLPNorm:      l.norm(mlpNorm, c.HiddenSize),
+		PostMLPNorm:  l.normIf(f.postNorms, postMLPNorm, c.HiddenSize),
 	}
 	if f.sinks {
-		w.sinks = l.vector(l.names.name(sinks, l.layer), c.NumHeads)
+		w.Sinks = l.vector(l.names.name(sinks, l.layer), c.NumHeads)
 	}
 	if f.experts {
-		w.router = l.linear(router, c.NumExperts, c.HiddenSize, true)
-		w.experts = l.loadExperts()
+		w.Router = l.linear(router, c.NumExperts, c.HiddenSize, true)
+		w.Experts = l.loadExperts()
 		return w
 	}
-	w.gate = l.linear(gateProj, c.MLPSize, c.HiddenSize, false)
-	w.up = l.linear(upProj, c.MLPSize, c.HiddenSize, false)
-	w.down = l.linear(downProj, c.HiddenSize, c.MLPSize, false)
+	w.Gate = l.linear(gateProj, c.MLPSize, c.HiddenSize, false)
+	w.Up = l.linear(upProj, c.MLPSize, c.HiddenSize, false)
+	w.Down = l.linear(downProj, c.HiddenSize, c.MLPSize, false)
 	return w
 }
 
-func (l *loader) loadExperts() []expert {
+func (l *loader) loadExperts() []network.Expert {
 	c := l.cfg
-	list := make([]expert, c.NumExperts)
-	put := func(from []linear, to func(e *expert) *linear) {
+	list := make([]network.Expert, c.NumExperts)
+	put := func(from []network.Linear, to func(e *network.Expert) *network.Linear) {
 		for i := range from {
 			*to(&list[i]) = from[i]
 		}
 	}
 	if l.names.gguf {
-		put(l.stack(expertGate, c.MLPSize, c.HiddenSize, false), func(e *expert) *linear { return &e.gate })
-		put(l.stack(expertUp, c.MLPSize, c.HiddenSize, false), func(e *expert) *linear { return &e.up })
+		put(l.stack(expertGate, c.MLPSize, c.HiddenSize, false), func(e *network.Expert) *network.Linear { return &e.Gate })
+		put(l.stack(expertUp, c.MLPSize, c.HiddenSize, false), func(e *network.Expert) *network.Linear { return &e.Up })
 	} else {
-		put(l.stack(expertGateUp, 2*c.MLPSize, c.HiddenSize, true), func(e *expert) *linear { return &e.gateUp })
+		put(l.stack(expertGateUp, 2*c.MLPSize, c.HiddenSize, true), func(e *network.Expert) *network.Linear { return &e.GateUp })
 	}
-	put(l.stack(expertDown, c.HiddenSize, c.MLPSize, !l.names.gguf), func(e *expert) *linear { return &e.down })
+	put(l.stack(expertDown, c.HiddenSize, c.MLPSize, !l.names.gguf), func(e *network.Expert) *network.Linear { return &e.Down })
 	return list
 }
 
 // ropeDivisors are what a GGUF file divides rotary frequencies by, nil for none.
 func (l *loader) ropeDivisors() []float32 {
-	l.layer = -1
 	if !l.names.gguf || !l.has(ropeFactors) {
 		return nil
 	}

@@ -4,45 +4,14 @@ import (
 	"unsafe"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
-// matrix is a weight as it lies in the file: rows of whole blocks of a type. Its product with x is
-// y[r] = Σ_c row[r][c]·x[c], or, stored by columns, y[c] = Σ_r row[r][c]·x[r].
-type matrix struct {
-	rows, cols int
-	t          gguf.Type
-	data       []byte
-	byColumns  bool // inputs are its rows
-}
-
-// linear is a matrix with a bias.
-type linear struct {
-	matrix
-	bias []float32 // [outputs] or nil
-}
-
-// outputs and inputs are the sizes of y and x.
-func (m *matrix) outputs() int {
-	if m.byColumns {
-		return m.cols
-	}
-	return m.rows
-}
-
-func (m *matrix) inputs() int {
-	if m.byColumns {
-		return m.rows
-	}
-	return m.cols
-}
-
-func (m *matrix) rowBytes() int { return m.t.RowBytes(m.cols) }
-
-// row reads row i into dst [cols].
-func (m *matrix) row(dst []float32, i int) {
-	size := m.rowBytes()
-	read(m.t, dst[:m.cols], m.data[i*size:(i+1)*size])
+// readRow reads row i of m into dst [Cols].
+func readRow(dst []float32, m *network.Matrix, i int) {
+	size := m.RowBytes()
+	read(m.Type, dst[:m.Cols], m.Data[i*size:(i+1)*size])
 }
 
 // read reads elements whose number the loader has checked.
@@ -52,9 +21,9 @@ func read(t gguf.Type, dst []float32, src []byte) {
 	}
 }
 
-// elem is the kernels' name of the matrix's type; plain is false where they have none.
-func (m *matrix) elem() (e simd.Elem, plain bool) {
-	switch m.t {
+// elemOf is the kernels' name of a plain type; plain is false where they have none.
+func elemOf(t gguf.Type) (e simd.Elem, plain bool) {
+	switch t {
 	case gguf.F32:
 		return simd.F32, true
 	case gguf.F16:
@@ -67,7 +36,7 @@ func (m *matrix) elem() (e simd.Elem, plain bool) {
 
 // product is y = x·Wᵀ + bias for n rows of x.
 type product struct {
-	w *linear
+	w *network.Linear
 	x []float32 // [n, inputs]
 	y []float32 // [n, outputs]
 }
@@ -78,19 +47,19 @@ const spanBytes = 32 << 10
 
 // span is how many outputs a task takes: a multiple of 16, so that no two tasks write into one cache
 // line of a row.
-func (w *linear) span() int {
-	perOutput := w.rowBytes()
-	if w.byColumns {
-		perOutput = max(w.rowBytes()*w.rows/w.cols, 1)
+func (p *product) span() int {
+	perOutput := p.w.RowBytes()
+	if p.w.ByColumns {
+		perOutput = max(perOutput*p.w.Rows/p.w.Cols, 1)
 	}
-	return min(max(spanBytes/perOutput&^15, 16), max(w.outputs(), 1))
+	return min(max(spanBytes/perOutput&^15, 16), max(p.w.Outputs(), 1))
 }
 
-func (w *linear) numSpans() int { return (w.outputs() + w.span() - 1) / w.span() }
+func (p *product) numSpans() int { return (p.w.Outputs() + p.span() - 1) / p.span() }
 
 // takesVectors reports whether products of n rows take x as vectors, which prepare makes.
-func (c *crew) takesVectors(w *linear, n int) bool {
-	return n <= fewRows && int(w.t) < len(c.dots) && c.dots[w.t] != nil
+func (c *crew) takesVectors(w *network.Linear, n int) bool {
+	return n <= fewRows && int(w.Type) < len(c.dots) && c.dots[w.Type] != nil
 }
 
 // prepare makes vectors of the products' x, which is the same for all, where any takes them.
@@ -98,7 +67,7 @@ func (c *crew) prepare(n int, products ...product) {
 	for i := range products {
 		if p := &products[i]; c.takesVectors(p.w, n) {
 			for r := range n {
-				c.vectors[r].Set(row(p.x, r, p.w.cols))
+				c.vectors[r].Set(row(p.x, r, p.w.Cols))
 			}
 			return
 		}
@@ -110,12 +79,12 @@ func (c *crew) multiply(n int, products ...product) {
 	c.prepare(n, products...)
 	tasks := 0
 	for i := range products {
-		tasks += products[i].w.numSpans()
+		tasks += products[i].numSpans()
 	}
 	c.run(tasks, func(s *seat, task int) {
 		i := 0
-		for ; task >= products[i].w.numSpans(); i++ {
-			task -= products[i].w.numSpans()
+		for ; task >= products[i].numSpans(); i++ {
+			task -= products[i].numSpans()
 		}
 		products[i].compute(s, n, task)
 	})
@@ -123,11 +92,11 @@ func (c *crew) multiply(n int, products ...product) {
 
 // compute computes one span of the outputs.
 func (p *product) compute(s *seat, n, task int) {
-	span, outputs := p.w.span(), p.w.outputs()
+	span, outputs := p.span(), p.w.Outputs()
 	lo := task * span
 	hi := min(lo+span, outputs)
-	switch _, plain := p.w.elem(); {
-	case p.w.byColumns:
+	switch _, plain := elemOf(p.w.Type); {
+	case p.w.ByColumns:
 		p.byColumns(s, n, lo, hi)
 	case plain:
 		p.inPlace(s, n, lo, hi)
@@ -136,22 +105,22 @@ func (p *product) compute(s *seat, n, task int) {
 	default:
 		p.widened(s, n, lo, hi)
 	}
-	if p.w.bias == nil {
+	if p.w.Bias == nil {
 		return
 	}
 	for i := range n {
-		add(p.y[i*outputs+lo:i*outputs+hi], p.w.bias[lo:hi])
+		add(p.y[i*outputs+lo:i*outputs+hi], p.w.Bias[lo:hi])
 	}
 }
 
 // inPlace multiplies with rows that the kernels read where they lie.
 func (p *product) inPlace(s *seat, n, lo, hi int) {
-	e, _ := p.w.elem()
-	scores, size := s.crew.scores[e], p.w.rowBytes()
+	e, _ := elemOf(p.w.Type)
+	scores, size := s.crew.scores[e], p.w.RowBytes()
 	list := rowList(s.off[0][:], lo, hi, size)
 	for i := 0; lo < hi; i++ {
 		next := rowList(s.off[(i+1)%2][:], lo+len(list), hi, size)
-		scores(p.y[lo:], p.w.rows, p.x, n, p.w.cols, simd.Tile{Data: p.w.data, Off: list}, simd.Ahead{Data: p.w.data, Off: next, Bytes: size})
+		scores(p.y[lo:], p.w.Rows, p.x, n, p.w.Cols, simd.Tile{Data: p.w.Data, Off: list}, simd.Ahead{Data: p.w.Data, Off: next, Bytes: size})
 		lo, list = lo+len(list), next
 	}
 }
@@ -171,9 +140,9 @@ const fewRows = 4
 
 // dots multiplies with quantised rows that the kernels read where they lie.
 func (p *product) dots(s *seat, n, lo, hi int) {
-	dot, data := s.crew.dots[p.w.t], p.w.data[lo*p.w.rowBytes():hi*p.w.rowBytes()]
+	dot, data := s.crew.dots[p.w.Type], p.w.Data[lo*p.w.RowBytes():hi*p.w.RowBytes()]
 	for i := range n {
-		dot(p.y[i*p.w.rows+lo:i*p.w.rows+hi], &s.crew.vectors[i], data)
+		dot(p.y[i*p.w.Rows+lo:i*p.w.Rows+hi], &s.crew.vectors[i], data)
 	}
 }
 
@@ -183,38 +152,38 @@ const widenedRows = 16
 
 // widened multiplies with rows that are read into float32 first.
 func (p *product) widened(s *seat, n, lo, hi int) {
-	cols := p.w.cols
+	cols := p.w.Cols
 	s.scratch = resize(s.scratch, widenedRows*cols)
 	for ; lo < hi; lo += widenedRows {
 		rows := min(widenedRows, hi-lo)
 		for i := range rows {
-			p.w.row(s.scratch[i*cols:], lo+i)
+			readRow(s.scratch[i*cols:], &p.w.Matrix, lo+i)
 		}
 		tile := simd.Tile{Data: bytesOf(s.scratch), Off: rowList(s.off[0][:], 0, rows, 4*cols)}
-		s.crew.scores[simd.F32](p.y[lo:], p.w.rows, p.x, n, cols, tile, simd.Ahead{})
+		s.crew.scores[simd.F32](p.y[lo:], p.w.Rows, p.x, n, cols, tile, simd.Ahead{})
 	}
 }
 
 // byColumns accumulates rows, each times its input, into the outputs [lo, hi).
 func (p *product) byColumns(s *seat, n, lo, hi int) {
-	e, _ := p.w.elem() // the loader lets no other types in
-	accumulate, size, width := s.crew.accumulate[e], p.w.rowBytes(), hi-lo
+	e, _ := elemOf(p.w.Type) // the loader lets no other types in
+	accumulate, size, width := s.crew.accumulate[e], p.w.RowBytes(), hi-lo
 	s.columns = resize(s.columns, n*width+n)
 	y, alpha := s.columns[:n*width], s.columns[n*width:]
 	clear(alpha) // the first tile overwrites
 	skip := e.RowBytes(lo)
-	for first := 0; first < p.w.rows; first += simd.TileKeys {
-		list := rowList(s.off[0][:], first, p.w.rows, size)
+	for first := 0; first < p.w.Rows; first += simd.TileKeys {
+		list := rowList(s.off[0][:], first, p.w.Rows, size)
 		for i := range list {
 			list[i] += skip
 		}
-		accumulate(y, n, width, p.x[first:], p.w.rows, alpha, simd.Tile{Data: p.w.data, Off: list}, simd.Ahead{})
+		accumulate(y, n, width, p.x[first:], p.w.Rows, alpha, simd.Tile{Data: p.w.Data, Off: list}, simd.Ahead{})
 		for i := range alpha {
 			alpha[i] = 1
 		}
 	}
 	for i := range n {
-		copy(p.y[i*p.w.cols+lo:i*p.w.cols+hi], y[i*width:])
+		copy(p.y[i*p.w.Cols+lo:i*p.w.Cols+hi], y[i*width:])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
@@ -20,21 +21,21 @@ var blockTypes = map[gguf.Type][]int{
 
 // randomMatrix is a matrix of random numbers: of plain types normal ones, of quantised ones random codes
 // with moderate scales.
-func randomMatrix(rng *rand.Rand, t gguf.Type, rows, cols int) matrix {
-	m := matrix{rows: rows, cols: cols, t: t, data: make([]byte, rows*t.RowBytes(cols))}
-	if e, plain := m.elem(); plain {
+func randomMatrix(rng *rand.Rand, t gguf.Type, rows, cols int) network.Matrix {
+	m := network.Matrix{Rows: rows, Cols: cols, Type: t, Data: make([]byte, rows*t.RowBytes(cols))}
+	if e, plain := elemOf(t); plain {
 		for i := range rows * cols {
 			size := t.BlockBytes()
-			simd.Narrow(m.data[i*size:(i+1)*size], e, []float32{float32(rng.NormFloat64())})
+			simd.Narrow(m.Data[i*size:(i+1)*size], e, []float32{float32(rng.NormFloat64())})
 		}
 		return m
 	}
-	for i := range m.data {
-		m.data[i] = byte(rng.Uint32())
+	for i := range m.Data {
+		m.Data[i] = byte(rng.Uint32())
 	}
-	for block := 0; block < len(m.data); block += t.BlockBytes() {
+	for block := 0; block < len(m.Data); block += t.BlockBytes() {
 		for _, at := range blockTypes[t] {
-			simd.Narrow(m.data[block+at:block+at+2], simd.F16, []float32{float32(rng.NormFloat64()) / 16})
+			simd.Narrow(m.Data[block+at:block+at+2], simd.F16, []float32{float32(rng.NormFloat64()) / 16})
 		}
 	}
 	return m
@@ -49,21 +50,21 @@ func randomVector(rng *rand.Rand, n int) []float32 {
 }
 
 // naive is x·Wᵀ + bias in float64, and the sum of the magnitudes of what it adds.
-func (w *linear) naive(x []float32) (y, size []float64) {
-	y, size = make([]float64, w.outputs()), make([]float64, w.outputs())
-	row := make([]float32, w.cols)
-	for r := range w.rows {
-		w.row(row, r)
+func naive(w *network.Linear, x []float32) (y, size []float64) {
+	y, size = make([]float64, w.Outputs()), make([]float64, w.Outputs())
+	row := make([]float32, w.Cols)
+	for r := range w.Rows {
+		readRow(row, &w.Matrix, r)
 		for c, v := range row {
 			out, in := r, c
-			if w.byColumns {
+			if w.ByColumns {
 				out, in = c, r
 			}
 			y[out] += float64(v) * float64(x[in])
 			size[out] += math.Abs(float64(v) * float64(x[in]))
 		}
 	}
-	for i, b := range w.bias {
+	for i, b := range w.Bias {
 		y[i] += float64(b)
 	}
 	return y, size
@@ -85,12 +86,12 @@ func TestProductEqualsNaive(t *testing.T) {
 				}
 				for _, n := range []int{1, 3, 17} {
 					t.Run(fmt.Sprintf("%v/columns=%t/%dx%d/n=%d", dtype, byColumns, shape[0], shape[1], n), func(t *testing.T) {
-						w := &linear{matrix: randomMatrix(rng, dtype, shape[0], shape[1])}
-						w.byColumns = byColumns
+						w := &network.Linear{Matrix: randomMatrix(rng, dtype, shape[0], shape[1])}
+						w.ByColumns = byColumns
 						if n > 1 {
-							w.bias = randomVector(rng, w.outputs())
+							w.Bias = randomVector(rng, w.Outputs())
 						}
-						checkProduct(t, c, w, n, randomVector(rng, n*w.inputs()))
+						checkProduct(t, c, w, n, randomVector(rng, n*w.Inputs()))
 					})
 				}
 			}
@@ -98,17 +99,17 @@ func TestProductEqualsNaive(t *testing.T) {
 	}
 }
 
-func checkProduct(t *testing.T, c *crew, w *linear, n int, x []float32) {
-	y, beside := make([]float32, n*w.outputs()), make([]float32, n*w.outputs())
+func checkProduct(t *testing.T, c *crew, w *network.Linear, n int, x []float32) {
+	y, beside := make([]float32, n*w.Outputs()), make([]float32, n*w.Outputs())
 	c.multiply(n, product{w, x, y}, product{w, x, beside})
 	for i := range n {
-		want, size := w.naive(row(x, i, w.inputs()))
+		want, size := naive(w, row(x, i, w.Inputs()))
 		for o := range want {
-			got := float64(y[i*w.outputs()+o])
+			got := float64(y[i*w.Outputs()+o])
 			if !(math.Abs(got-want[o]) <= 1e-6*(size[o]+1)) {
 				t.Fatalf("row %d, output %d is %v, want %v", i, o, got, want[o])
 			}
-			if y[i*w.outputs()+o] != beside[i*w.outputs()+o] {
+			if y[i*w.Outputs()+o] != beside[i*w.Outputs()+o] {
 				t.Fatalf("row %d, output %d of the second product differs", i, o)
 			}
 		}
@@ -125,16 +126,16 @@ func TestTurnKeepsPairsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	cos, sin := make([]float32, dim/2), make([]float32, dim/2)
-	r.angles(cos, sin, 12345)
+	angles(&r, cos, sin, 12345)
 	apart := randomVector(rng, dim)
 	together := make([]float32, dim)
 	for i := range dim / 2 {
 		together[2*i], together[2*i+1] = apart[i], apart[i+dim/2]
 	}
 	before := append([]float32(nil), apart...)
-	r.turn(apart, cos, sin)
-	r.adjacent = true
-	r.turn(together, cos, sin)
+	turn(&r, apart, cos, sin)
+	r.Adjacent = true
+	turn(&r, together, cos, sin)
 	for i := range dim / 2 {
 		if apart[i] != together[2*i] || apart[i+dim/2] != together[2*i+1] {
 			t.Errorf("pair %d is (%v, %v) and (%v, %v)", i, apart[i], apart[i+dim/2], together[2*i], together[2*i+1])
@@ -153,19 +154,19 @@ func TestTurnKeepsPairsTogether(t *testing.T) {
 // TestGates against their formulas.
 func TestGates(t *testing.T) {
 	g, u := []float32{-9, -1, 0, 0.5, 3, 9}, []float32{1, -8, 2, 0.25, 9, -1}
-	want := map[gate]func(g, u float64) float64{
-		silu: func(g, u float64) float64 { return g / (1 + math.Exp(-g)) * u },
-		gelu: func(g, u float64) float64 {
+	want := map[network.Gate]func(g, u float64) float64{
+		network.SiLU: func(g, u float64) float64 { return g / (1 + math.Exp(-g)) * u },
+		network.GELU: func(g, u float64) float64 {
 			return g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) * u
 		},
-		clamped: func(g, u float64) float64 {
+		network.Clamped: func(g, u float64) float64 {
 			g = min(g, 7)
 			return g / (1 + math.Exp(-1.702*g)) * (max(min(u, 7), -7) + 1)
 		},
 	}
 	for k, f := range want {
 		h := make([]float32, len(g))
-		k.apply(h, g, u)
+		applyGate(k, h, g, u)
 		for i := range g {
 			if w := f(float64(g[i]), float64(u[i])); !(math.Abs(float64(h[i])-w) <= 1e-6*max(1, math.Abs(w))) {
 				t.Errorf("gate %d of (%v, %v) is %v, want %v", k, g[i], u[i], h[i], w)

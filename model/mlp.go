@@ -4,42 +4,44 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/flashdec/flashdec/internal/network"
 )
 
 // Gate implements [network.Steps].
 func (b *host) Gate(i int) error {
-	w := &b.weights.layers[i]
-	b.norm(w.mlpNorm)
-	b.gated(b.tokens, b.h, &w.gate, &w.up)
+	w := &b.net.Layers[i]
+	b.norm(w.MLPNorm)
+	b.gated(b.tokens, b.h, &w.Gate, &w.Up)
 	return nil
 }
 
 // AddMLP implements [network.Steps].
 func (b *host) AddMLP(i int) error {
-	w := &b.weights.layers[i]
-	b.crew.multiply(b.tokens, product{&w.down, b.gate, b.h})
-	b.addNormed(w.postMLPNorm)
+	w := &b.net.Layers[i]
+	b.crew.multiply(b.tokens, product{&w.Down, b.gate, b.h})
+	b.addNormed(w.PostMLPNorm)
 	return nil
 }
 
 // gated is act(x·gate)·(x·up) for n rows, into b.gate. Whoever computes a span of both gates it.
-func (b *host) gated(n int, x []float32, gate, up *linear) {
-	size := b.cfg.MLPSize
+func (b *host) gated(n int, x []float32, gate, up *network.Linear) {
+	size := b.net.MLPSize
 	g, u := product{gate, x, b.gate}, product{up, x, b.up}
-	if gate.span() != up.span() { // of different types
+	if g.span() != u.span() { // of different types
 		b.crew.multiply(n, g, u)
 		b.crew.run(n, func(_ *seat, i int) {
-			b.cfg.gated.apply(row(b.gate, i, size), row(b.gate, i, size), row(b.up, i, size))
+			applyGate(b.net.Gate, row(b.gate, i, size), row(b.gate, i, size), row(b.up, i, size))
 		})
 		return
 	}
 	b.crew.prepare(n, g, u)
-	b.crew.run(gate.numSpans(), func(s *seat, task int) {
+	b.crew.run(g.numSpans(), func(s *seat, task int) {
 		g.compute(s, n, task)
 		u.compute(s, n, task)
-		lo, hi := task*gate.span(), min((task+1)*gate.span(), size)
+		lo, hi := task*g.span(), min((task+1)*g.span(), size)
 		for i := range n {
-			b.cfg.gated.apply(b.gate[i*size+lo:i*size+hi], b.gate[i*size+lo:i*size+hi], b.up[i*size+lo:i*size+hi])
+			applyGate(b.net.Gate, b.gate[i*size+lo:i*size+hi], b.gate[i*size+lo:i*size+hi], b.up[i*size+lo:i*size+hi])
 		}
 	})
 }
@@ -61,40 +63,40 @@ type routing struct {
 
 // Experts implements [network.Steps]: h = Σ weight · mlp_e(h) over the experts that each token's router chose.
 func (b *host) Experts(i int) error {
-	c, m, w := b.cfg, &b.mixture, &b.weights.layers[i]
-	b.norm(w.mlpNorm)
-	m.scores = resize(m.scores, b.tokens*c.NumExperts)
-	b.crew.multiply(b.tokens, product{&w.router, b.h, m.scores})
-	b.route()
-	m.sum = resize(m.sum, b.tokens*c.HiddenSize)
+	m, w, size := &b.mixture, &b.net.Layers[i], b.net.HiddenSize
+	b.norm(w.MLPNorm)
+	m.scores = resize(m.scores, b.tokens*len(w.Experts))
+	b.crew.multiply(b.tokens, product{&w.Router, b.h, m.scores})
+	b.route(len(w.Experts))
+	m.sum = resize(m.sum, b.tokens*size)
 	clear(m.sum)
 	for e, chosen := range m.chosen {
 		if len(chosen) > 0 {
-			b.expert(&w.experts[e], chosen)
+			b.expert(&w.Experts[e], chosen)
 		}
 	}
 	copy(b.h, m.sum)
-	b.addNormed(w.postMLPNorm)
+	b.addNormed(w.PostMLPNorm)
 	return nil
 }
 
 // route chooses each token's experts: those with the highest scores, weighed by the softmax over them.
-func (b *host) route() {
-	c, m := b.cfg, &b.mixture
-	if len(m.chosen) != c.NumExperts {
-		m.chosen = make([][]routing, c.NumExperts)
+func (b *host) route(experts int) {
+	m := &b.mixture
+	if len(m.chosen) != experts {
+		m.chosen = make([][]routing, experts)
 	}
 	for e := range m.chosen {
 		m.chosen[e] = m.chosen[e][:0]
 	}
-	order := make([]int, c.NumExperts)
+	order := make([]int, experts)
 	for t := range b.tokens {
-		scores := row(m.scores, t, c.NumExperts)
+		scores := row(m.scores, t, experts)
 		for e := range order {
 			order[e] = e
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-		top, sum := order[:c.ExpertsPerToken], 0.0
+		top, sum := order[:b.net.ExpertsPerToken], 0.0
 		for _, e := range top {
 			sum += math.Exp(float64(scores[e] - scores[top[0]]))
 		}
@@ -106,29 +108,29 @@ func (b *host) route() {
 }
 
 // expert adds one expert's answers to the sums.
-func (b *host) expert(e *expert, chosen []routing) {
-	c, m, n := b.cfg, &b.mixture, len(chosen)
-	m.x, m.y = resize(m.x, n*c.HiddenSize), resize(m.y, n*c.HiddenSize)
+func (b *host) expert(e *network.Expert, chosen []routing) {
+	m, n, size := &b.mixture, len(chosen), b.net.HiddenSize
+	m.x, m.y = resize(m.x, n*size), resize(m.y, n*size)
 	for i, r := range chosen {
-		copy(row(m.x, i, c.HiddenSize), row(b.h, r.token, c.HiddenSize))
+		copy(row(m.x, i, size), row(b.h, r.token, size))
 	}
-	if e.gateUp.data == nil {
-		b.gated(n, m.x, &e.gate, &e.up)
+	if e.GateUp.Data == nil {
+		b.gated(n, m.x, &e.Gate, &e.Up)
 	} else {
-		b.gatedInterleaved(n, m.x, &e.gateUp)
+		b.gatedInterleaved(n, m.x, &e.GateUp)
 	}
-	b.crew.multiply(n, product{&e.down, b.gate, m.y})
+	b.crew.multiply(n, product{&e.Down, b.gate, m.y})
 	for i, r := range chosen {
-		sum := row(m.sum, r.token, c.HiddenSize)
-		for d, y := range row(m.y, i, c.HiddenSize) {
+		sum := row(m.sum, r.token, size)
+		for d, y := range row(m.y, i, size) {
 			sum[d] += r.weight * y
 		}
 	}
 }
 
 // gatedInterleaved is gated where gate and up are the even and odd outputs of one matrix.
-func (b *host) gatedInterleaved(n int, x []float32, w *linear) {
-	size, m := b.cfg.MLPSize, &b.mixture
+func (b *host) gatedInterleaved(n int, x []float32, w *network.Linear) {
+	size, m := b.net.MLPSize, &b.mixture
 	m.gateUp = resize(m.gateUp, n*2*size)
 	b.crew.multiply(n, product{w, x, m.gateUp})
 	b.crew.run(n, func(_ *seat, i int) {
@@ -136,6 +138,6 @@ func (b *host) gatedInterleaved(n int, x []float32, w *linear) {
 		for d := range g {
 			g[d], u[d] = both[2*d], both[2*d+1]
 		}
-		b.cfg.gated.apply(g, g, u)
+		applyGate(b.net.Gate, g, g, u)
 	})
 }

@@ -13,7 +13,6 @@ import (
 // Model is a loaded model. Its weights lie in mapped files. It may be used by several runners at once.
 type Model struct {
 	config  Config
-	weights *weights
 	network *network.Network
 	source  *source
 	file    *gguf.File // nil for a folder
@@ -78,24 +77,21 @@ func openGGUF(path string) (*Model, error) {
 // load finds the weights, and closes the model where one is not usable.
 func (m *Model) load(path string, names namer) (*Model, error) {
 	l := &loader{cfg: &m.config, source: m.source, names: names}
-	var err error
-	if m.weights, err = l.load(); err == nil {
-		m.config.divideFrequencies(l.ropeDivisors())
-		if err = l.err; err == nil {
-			err = m.config.validate()
-		}
+	n, err := l.load()
+	if err == nil {
+		err = m.config.validate()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.source.close())
 	}
-	m.network = m.describe()
+	m.network = n
 	return m, nil
 }
 
 // divideFrequencies applies a file's own rotary factors to layers that see all keys.
 func (c *Config) divideFrequencies(by []float32) {
 	for i, d := range by {
-		c.ropes[full].frequencies[i] /= float64(d)
+		c.ropes[full].Frequencies[i] /= float64(d)
 	}
 }
 
@@ -118,20 +114,10 @@ func (m *Model) GGUF() *gguf.File {
 // WeightBytes is the size of the weights that one token reads: of the embedding one row, unless it is
 // the head too, and of a mixture the experts that a token takes.
 func (m *Model) WeightBytes() int {
-	if m == nil || m.weights == nil {
+	if m == nil || m.network == nil {
 		return 0
 	}
-	n := len(m.weights.head.data)
-	for i := range m.weights.layers {
-		l := &m.weights.layers[i]
-		for _, w := range []*linear{&l.query, &l.key, &l.value, &l.out, &l.gate, &l.up, &l.down, &l.router} {
-			n += len(w.data)
-		}
-		for _, e := range l.experts[:min(m.config.ExpertsPerToken, len(l.experts))] {
-			n += len(e.gateUp.data) + len(e.gate.data) + len(e.up.data) + len(e.down.data)
-		}
-	}
-	return n
+	return m.network.WeightBytes()
 }
 
 // Close unmaps the files. While runners of the model are open it does not, and returns an error that
@@ -154,7 +140,7 @@ func (m *Model) Close() error {
 
 // hold counts one more runner. It wraps ErrInput.
 func (m *Model) hold() error {
-	if m == nil || m.weights == nil {
+	if m == nil || m.network == nil {
 		return fmt.Errorf("%w: the model was never opened", ErrInput)
 	}
 	m.mu.Lock()

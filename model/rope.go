@@ -3,14 +3,9 @@ package model
 import (
 	"fmt"
 	"math"
-)
 
-// rope turns pairs of a query's or key's elements by angles that grow with the position.
-type rope struct {
-	frequencies []float64 // [HeadDim/2] radians a position
-	scale       float64   // multiplies what is turned (YaRN), 1 for none
-	adjacent    bool      // pair i is elements 2i and 2i+1, not i and i + HeadDim/2
-}
+	"github.com/flashdec/flashdec/internal/network"
+)
 
 // ropeConfig is how a file describes rotary positions.
 type ropeConfig struct {
@@ -31,16 +26,16 @@ type ropeConfig struct {
 }
 
 // build computes the frequencies for heads of dim elements. It wraps ErrConfig.
-func (c *ropeConfig) build(dim int) (rope, error) {
+func (c *ropeConfig) build(dim int) (network.Rope, error) {
 	if !(c.Theta > 0) || math.IsInf(c.Theta, 0) {
-		return rope{}, fmt.Errorf("%w: rotary base is %v, want a finite number above 0", ErrConfig, c.Theta)
+		return network.Rope{}, fmt.Errorf("%w: rotary base is %v, want a finite number above 0", ErrConfig, c.Theta)
 	}
 	if c.Partial != 0 && c.Partial != 1 {
-		return rope{}, fmt.Errorf("%w: rotary positions on %v of a head are not supported", ErrConfig, c.Partial)
+		return network.Rope{}, fmt.Errorf("%w: rotary positions on %v of a head are not supported", ErrConfig, c.Partial)
 	}
-	r := rope{frequencies: make([]float64, dim/2), scale: 1}
-	for i := range r.frequencies {
-		r.frequencies[i] = math.Pow(c.Theta, -float64(2*i)/float64(dim))
+	r := network.Rope{Frequencies: make([]float64, dim/2), Scale: 1}
+	for i := range r.Frequencies {
+		r.Frequencies[i] = math.Pow(c.Theta, -float64(2*i)/float64(dim))
 	}
 	t := c.Type
 	if t == "" {
@@ -50,41 +45,43 @@ func (c *ropeConfig) build(dim int) (rope, error) {
 		return r, nil
 	}
 	if !(c.Factor >= 1) || math.IsInf(c.Factor, 0) {
-		return rope{}, fmt.Errorf("%w: rotary scaling %q has factor %v, want a finite number of at least 1", ErrConfig, t, c.Factor)
+		return network.Rope{}, fmt.Errorf("%w: rotary scaling %q has factor %v, want a finite number of at least 1", ErrConfig, t, c.Factor)
 	}
 	switch t {
 	case "linear":
-		for i := range r.frequencies {
-			r.frequencies[i] /= c.Factor
+		for i := range r.Frequencies {
+			r.Frequencies[i] /= c.Factor
 		}
 		return r, nil
 	case "llama3":
-		return r, c.llama3(&r)
+		err := c.llama3(&r)
+		return r, err
 	case "yarn":
-		return r, c.yarn(&r, dim)
+		err := c.yarn(&r, dim)
+		return r, err
 	}
-	return rope{}, fmt.Errorf("%w: rotary scaling %q is not supported", ErrConfig, t)
+	return network.Rope{}, fmt.Errorf("%w: rotary scaling %q is not supported", ErrConfig, t)
 }
 
 // llama3 divides low frequencies by the factor, leaves high ones, and blends between: the border is how
 // often a frequency turns in the original context.
-func (c *ropeConfig) llama3(r *rope) error {
+func (c *ropeConfig) llama3(r *network.Rope) error {
 	low, high := c.LowFreqFactor, c.HighFreqFactor
 	if c.Original < 1 || !(low > 0 && low < high) || math.IsInf(high, 0) {
 		return fmt.Errorf("%w: llama3 rotary scaling has original context %d and frequency factors %v and %v, want at least 1 and 0 < low < high",
 			ErrConfig, c.Original, low, high)
 	}
-	for i, f := range r.frequencies {
+	for i, f := range r.Frequencies {
 		turns := float64(c.Original) * f / (2 * math.Pi)
 		smooth := min(max((turns-low)/(high-low), 0), 1)
-		r.frequencies[i] = (1-smooth)*f/c.Factor + smooth*f
+		r.Frequencies[i] = (1-smooth)*f/c.Factor + smooth*f
 	}
 	return nil
 }
 
 // yarn does the same with a ramp over the dimensions, between those whose frequencies turn beta_slow and
 // beta_fast times in the original context, and scales what is turned.
-func (c *ropeConfig) yarn(r *rope, dim int) error {
+func (c *ropeConfig) yarn(r *network.Rope, dim int) error {
 	fast, slow := c.BetaFast, c.BetaSlow
 	if fast == 0 {
 		fast = 32
@@ -107,27 +104,27 @@ func (c *ropeConfig) yarn(r *rope, dim int) error {
 	if first == last {
 		last += 0.001 // a step, as the reference has it
 	}
-	for i, f := range r.frequencies {
+	for i, f := range r.Frequencies {
 		ramp := min(max((float64(i)-first)/(last-first), 0), 1)
-		r.frequencies[i] = ramp*f/c.Factor + (1-ramp)*f
+		r.Frequencies[i] = ramp*f/c.Factor + (1-ramp)*f
 	}
-	if r.scale = c.AttentionFactor; r.scale == 0 {
-		r.scale = 0.1*math.Log(c.Factor) + 1
+	if r.Scale = c.AttentionFactor; r.Scale == 0 {
+		r.Scale = 0.1*math.Log(c.Factor) + 1
 	}
 	return nil
 }
 
 // angles fills the cosines and sines [HeadDim/2] of a position, times the scale.
-func (r *rope) angles(cos, sin []float32, position int) {
-	for i, f := range r.frequencies {
+func angles(r *network.Rope, cos, sin []float32, position int) {
+	for i, f := range r.Frequencies {
 		s, c := math.Sincos(float64(position) * f)
-		cos[i], sin[i] = float32(c*r.scale), float32(s*r.scale)
+		cos[i], sin[i] = float32(c*r.Scale), float32(s*r.Scale)
 	}
 }
 
 // turn rotates one head in place.
-func (r *rope) turn(x, cos, sin []float32) {
-	if r.adjacent {
+func turn(r *network.Rope, x, cos, sin []float32) {
+	if r.Adjacent {
 		for i, c := range cos {
 			s, a, b := sin[i], x[2*i], x[2*i+1]
 			x[2*i], x[2*i+1] = a*c-b*s, b*c+a*s

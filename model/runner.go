@@ -131,7 +131,7 @@ func (r *Runner) open() (err error) {
 	if r.opt.Device != nil {
 		r.steps, err = r.opt.Device.Open(r.net, o)
 	} else {
-		r.steps, err = newHost(r.model, r.opt.Engine, r.opt.Threads, o)
+		r.steps, err = newHost(r.net, r.opt.Engine, r.opt.Threads, o)
 	}
 	if err == nil {
 		r.caches = r.steps.Caches()

@@ -28,10 +28,10 @@ const (
 	Clamped             // g·σ(1.702 g)·(u + 1), g ≤ 7, |u| ≤ 7
 )
 
-// Rope turns pairs of a head's elements by angles that grow with the position.
+// Rope turns pairs of a query's or key's elements by angles that grow with the position.
 type Rope struct {
 	Frequencies []float64 // [HeadDim/2] radians a position
-	Scale       float64   // multiplies what is turned
+	Scale       float64   // multiplies what is turned (YaRN), 1 for none
 	Adjacent    bool      // pair i is elements 2i and 2i+1, not i and i + HeadDim/2
 }
 
@@ -41,8 +41,27 @@ type Matrix struct {
 	Rows, Cols int
 	Type       gguf.Type
 	Data       []byte
-	ByColumns  bool
+	ByColumns  bool // inputs are its rows
 }
+
+// Outputs is the size of y.
+func (m *Matrix) Outputs() int {
+	if m.ByColumns {
+		return m.Cols
+	}
+	return m.Rows
+}
+
+// Inputs is the size of x.
+func (m *Matrix) Inputs() int {
+	if m.ByColumns {
+		return m.Rows
+	}
+	return m.Cols
+}
+
+// RowBytes is the size of a row.
+func (m *Matrix) RowBytes() int { return m.Type.RowBytes(m.Cols) }
 
 // Linear is a matrix with a bias.
 type Linear struct {
@@ -103,4 +122,20 @@ func (n *Network) NumLayers(k Kind) int {
 		}
 	}
 	return count
+}
+
+// WeightBytes is the size of the weights that one token reads, as they lie in the file: of the embedding one
+// row, unless it is the head, too, and of a mixture the experts that a token takes.
+func (n *Network) WeightBytes() int {
+	size := len(n.Head.Data)
+	for i := range n.Layers {
+		l := &n.Layers[i]
+		for _, w := range []*Linear{&l.Query, &l.Key, &l.Value, &l.Out, &l.Gate, &l.Up, &l.Down, &l.Router} {
+			size += len(w.Data)
+		}
+		for _, e := range l.Experts[:min(n.ExpertsPerToken, len(l.Experts))] {
+			size += len(e.GateUp.Data) + len(e.Gate.Data) + len(e.Up.Data) + len(e.Down.Data)
+		}
+	}
+	return size
 }
