@@ -38,7 +38,7 @@ func TestCrewSharesTheWork(t *testing.T) {
 		var arrived atomic.Int32
 		c.run(2, func(*seat, int) {
 			arrived.Add(1)
-			for deadline := time.Now().Add(10 * time.Second); arrived.Load() < 2; runtime.Gosched() {
+			for deadline := time.Now().Add(time.Minute); arrived.Load() < 2; runtime.Gosched() {
 				if time.Now().After(deadline) {
 					t.Error("nobody came for the other task")
 					return
@@ -73,7 +73,7 @@ func TestClosedCrewLeavesNoGoroutine(t *testing.T) {
 	c := newCrew(8, nil)
 	c.run(8, func(*seat, int) {})
 	c.close()
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() { // the last ones are on their way out
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() { // the last ones are on their way out
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 		}
@@ -97,7 +97,7 @@ func TestCrewAssistsWithinSteps(t *testing.T) {
 	defer c.close()
 	waitFor := func(n int32) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); lent.Load() != n; runtime.Gosched() {
+		for deadline := time.Now().Add(time.Minute); lent.Load() != n; runtime.Gosched() {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d helpers are lent, want %d", lent.Load(), n)
 			}
@@ -109,7 +109,7 @@ func TestCrewAssistsWithinSteps(t *testing.T) {
 		var arrived atomic.Int32
 		c.run(1+helpers, func(*seat, int) { // each waits for the others, so each is another's
 			arrived.Add(1)
-			for deadline := time.Now().Add(10 * time.Second); arrived.Load() < 1+helpers; runtime.Gosched() {
+			for deadline := time.Now().Add(time.Minute); arrived.Load() < 1+helpers; runtime.Gosched() {
 				if time.Now().After(deadline) {
 					t.Error("a helper did not come back")
 					return

@@ -40,7 +40,7 @@ func TestContext(t *testing.T) {
 }
 
 // Pieces are a file's: neither their length nor their number may cost more than
-// reading them once. What was quadratic took hours for these.
+// reading them once. What was quadratic took hours for these; a slow machine takes seconds.
 func TestLongPieces(t *testing.T) {
 	const long = 1_000_000
 	repeated := func(s string, n int) []string { return slices.Repeat([]string{s}, n) }
@@ -54,7 +54,7 @@ func TestLongPieces(t *testing.T) {
 	} {
 		start := time.Now()
 		shown := inContext(pieces, len(pieces)/2, len(pieces))
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %v", name, took)
 		}
 		if n := len([]rune(shown)); n > 18+4*(18+16+14)+2 {
@@ -75,7 +75,7 @@ func TestLongPiecesInReports(t *testing.T) {
 	for _, args := range [][]string{{"run", path}, {"explain", path}} {
 		start := time.Now()
 		told := want(t, exitDone, args...).stdout
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %v", args[0], took)
 		}
 		if _, told, _ = strings.Cut(told, "\n"); len(told) > 8000 { // the first line may have the path

@@ -36,7 +36,7 @@ type message struct {
 	Error  *struct{ Message string }
 }
 
-// patience is how long a browser on a busy machine may take for one answer.
+// patience is how long another process on a busy machine may take for one answer.
 const patience = 60 * time.Second
 
 // startBrowser starts Chromium with an empty page. Where there is none, the test is

@@ -9,6 +9,9 @@ func NewEager(opt Options) *Backend {
 	return b
 }
 
+// Started is how many helpers the backend has ever started.
+func (b *Backend) Started() int { return b.pool.started }
+
 // SideBySide is the most KV heads that go side by side in a launch on so many workers.
 func SideBySide(l *backend.Launch, workers int) int {
 	j := &job{launch: l}

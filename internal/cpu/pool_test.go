@@ -11,37 +11,24 @@ import (
 	"github.com/flashdec/flashdec/internal/cpu"
 )
 
-// goroutines counts them once those that are about to end have ended.
-func goroutines() int {
-	n := runtime.NumGoroutine()
-	for same := 0; same < 5; same++ {
-		time.Sleep(time.Millisecond)
-		if now := runtime.NumGoroutine(); now != n {
-			n, same = now, 0
-		}
-	}
-	return n
-}
-
 // TestCloseStopsWorkers: a backend's goroutines end with it.
 func TestCloseStopsWorkers(t *testing.T) {
-	before := goroutines()
+	before := runtime.NumGoroutine() // and perhaps some of other tests that are about to end
 	b := cpu.NewEager(cpu.Options{Threads: 9})
 	l := launch(t, b, func(*backendtest.Case) {})
 	if err := b.Decode(context.Background(), l); err != nil {
 		t.Fatal(err)
 	}
-	if n := runtime.NumGoroutine() - before; n != 8 {
+	if n := b.Started(); n != 8 {
 		t.Errorf("9 threads are the caller and %d workers, want 8", n)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; runtime.NumGoroutine() > before; i++ { // a goroutine counts for a moment after its last line
-		if i == 1000 {
+	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) { // a goroutine counts for a moment after its last line
+		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines are left", runtime.NumGoroutine()-before)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -60,12 +47,11 @@ func TestSmallLaunchesWakeNobody(t *testing.T) {
 		"little work": {8, func(c *backendtest.Case) { c.Lens = []int{40, 100, 0} }},
 		"one thread":  {1, func(*backendtest.Case) {}},
 	} {
-		before := goroutines()
 		b := cpu.New(cpu.Options{Threads: x.threads})
 		if err := b.Decode(context.Background(), launch(t, b, x.change)); err != nil {
 			t.Fatal(err)
 		}
-		if n := runtime.NumGoroutine() - before; n > 0 {
+		if n := b.Started(); n > 0 {
 			t.Errorf("%s: %d workers were started, want none", name, n)
 		}
 		if err := b.Close(); err != nil {
