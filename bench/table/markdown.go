@@ -54,8 +54,13 @@ func suiteTable(rows []bench.Row) string {
 	}
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "### %s on %s\n\n", inLine(rows[0].Suite), inLine(rows[0].Device))
-	line(text, append([]string{"case", "heads, q/KV", "sequences × keys", "cache", "threads", "time", "bare read, GB/s"}, impls...))
-	line(text, rule(7+len(impls)))
+	heads := append([]string{"case", "heads, q/KV", "sequences × keys", "cache", "threads", "time", "bare read, GB/s"}, impls...)
+	compared := slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Times > 0 })
+	if compared {
+		heads = append(heads, "keys/s against "+bench.BaseOf(rows[0].Suite))
+	}
+	line(text, heads)
+	line(text, rule(len(heads)))
 	for _, k := range lines {
 		first := cells[k][impls[0]]
 		words := []string{
@@ -65,9 +70,12 @@ func suiteTable(rows []bench.Row) string {
 		for _, impl := range impls {
 			words = append(words, cell(cells[k], impl))
 		}
+		if compared {
+			words = append(words, times(first))
+		}
 		line(text, words)
 	}
-	text.WriteString(origin(rows))
+	text.WriteString(origin(rows, compared))
 	if slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Disturbed() }) {
 		text.WriteString(disturbedNote)
 	}
@@ -75,6 +83,14 @@ func suiteTable(rows []bench.Row) string {
 }
 
 const disturbedNote = "~ The bare read itself was disturbed: its fastest round lay more than 15% above the median, and the share says little.\n\n"
+
+// times is how a row compares with the one that was measured in turns with it.
+func times(r bench.Row) string {
+	if r.Times == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", r.Times)
+}
 
 // threads is a number of threads; GPUs have none.
 func threads(n int) string {
@@ -117,8 +133,12 @@ func lengths(r bench.Row) string {
 }
 
 // origin says how the table came about.
-func origin(rows []bench.Row) string {
-	return originOf(rows, fmt.Sprintf("GB/s of keys and values, and share of the bare read. Time is of %s", rows[0].Impl))
+func origin(rows []bench.Row, compared bool) string {
+	what := "GB/s of keys and values, and share of the bare read. Time is of " + rows[0].Impl
+	if compared {
+		what += ", as is what is compared: keys a second (of one length: tokens a second) as a multiple of the other's in the same rounds, the median"
+	}
+	return originOf(rows, what)
 }
 
 // originOf says what the table's figures are, and how they came about.
@@ -140,7 +160,7 @@ func ratioTable(ratios []bench.Ratio) string {
 		return ""
 	}
 	text := &strings.Builder{}
-	text.WriteString("## Ratios\n\nHow many times as many keys a second the first of a pair reads as the second, both of one run.\n\n")
+	text.WriteString("## Ratios\n\nHow many times as many keys a second the first of a pair reads as the second: the median over rounds that took both where its table compares them, else of both in one run.\n\n")
 	line(text, []string{"first, against second", "device", "threads", "first ÷ second"})
 	line(text, rule(4))
 	for _, r := range ratios {

@@ -71,6 +71,32 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestComparedColumn: what was measured in turns is compared in a column of its own, and
+// among the ratios; tables without such rows have no such column.
+func TestComparedColumn(t *testing.T) {
+	base, eight := measured("types", "f16, group 1", "flashdec", "f16", 100, 0.01, 3e10), measured("types", "int8, group 1", "flashdec", "int8", 200, 0.01, 3e10)
+	text := &strings.Builder{}
+	if err := run(text, []string{record(t, base, eight)}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text.String(), "keys/s") {
+		t.Errorf("nothing was measured in turns, but is compared:\n%s", text)
+	}
+	eight.Against, eight.Times = base.Case, 1.7
+	text.Reset()
+	if err := run(text, []string{record(t, base, eight)}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, say := range []string{
+		"| bare read, GB/s | flashdec | keys/s against f16 of the same shape |", "40.0 | 30.0 (75%) | – |", "40.0 | 30.0 (75%) | 1.70 |",
+		"in the same rounds, the median", "| int8, group 1, against f16 | Abacus | 2 | 1.70 |",
+	} {
+		if !strings.Contains(text.String(), say) {
+			t.Errorf("the tables lack %q:\n%s", say, text)
+		}
+	}
+}
+
 func TestTableRefuses(t *testing.T) {
 	for name, path := range map[string]string{"no such file": "no-such-file", "not recorded rows": "main.go", "nothing": record(t)} {
 		if err := run(&strings.Builder{}, []string{path}, "", false); err == nil {

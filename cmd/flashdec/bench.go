@@ -19,7 +19,7 @@ type benchCmd struct {
 	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
 	Match    string   `help:"Only cases whose name has TEXT in it, as it stands." placeholder:"TEXT"`
 	Threads  int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
-	MB       int      `name:"mb" help:"Bytes of keys and values to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
+	MB       int      `name:"mb" help:"Bytes of keys and values of a type to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Model    string   `help:"Measure a model's decode steps in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
@@ -45,6 +45,12 @@ The last two are slow, and get fewer keys and rounds: where that is so, the tabl
 has the number of keys in place of a time, and GB/s is what compares. On two cores
 the suite types takes some five minutes, with --quick about one, and all suites a
 few times as long.
+
+Cases that are compared, as the types of one shape, are measured in turns: a round
+takes each of them once. The table then says how many times as many keys a second
+(of one length: tokens a second) each reads as f16, as contiguous tensors or what
+else the suite compares with, the median over rounds. Each type has memory of its
+own (--mb), seven for the suite types.
 
 On a GPU (--backend cuda), keys and values lie in its memory, and a step is a launch
 among many of a CUDA graph, over places that together exceed the L2 cache; so is
@@ -137,44 +143,6 @@ func (cmd *benchCmd) rounds() int {
 	return cmd.Rounds
 }
 
-// benchRun is one thing to measure: a suite's case with a number of threads, 0 on a
-// GPU.
-type benchRun struct {
-	suite   string
-	c       bench.Case
-	threads int
-}
-
-// runs are all that was asked for.
-func (cmd *benchCmd) runs() ([]benchRun, error) {
-	var runs []benchRun
-	var names []string // of the cases that there are
-	for _, s := range bench.Suites {
-		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
-			continue
-		}
-		for _, c := range s.Cases(cmd.bytes()) {
-			if !slices.Contains(names, c.Name) {
-				names = append(names, c.Name)
-			}
-			if !strings.Contains(c.Name, cmd.Match) {
-				continue
-			}
-			for _, threads := range cmd.threadCounts(s.Name) {
-				runs = append(runs, benchRun{s.Name, c, threads})
-			}
-		}
-	}
-	if len(runs) == 0 && cmd.Match != "" && len(names) > 0 {
-		return nil, fmt.Errorf("--match is %q, want a part of a case's name: %s", cmd.Match, strings.Join(names, "; "))
-	}
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("no case of suite %s fits into %s: see --mb",
-			strings.Join(cmd.Suite, ", "), byteCount(cmd.bytes()))
-	}
-	return runs, nil
-}
-
 // aboutCPUs are the suites of what a GPU does not have.
 var aboutCPUs = map[string]bool{"levels": true, "threads": true}
 
@@ -244,59 +212,4 @@ func (cmd *benchCmd) recorded() (rows []bench.Row, err error) {
 		return nil, fmt.Errorf("%s: it holds no row, want what --json printed", quotePath(cmd.Compare))
 	}
 	return rows, nil
-}
-
-func (cmd *benchCmd) measureAll(ctx context.Context, report *benchReport) (err error) {
-	runs, err := cmd.runs()
-	if err != nil {
-		return err
-	}
-	bed, err := cmd.openBed(report.tuner)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, bed.Close()) }()
-	p, err := startPeer(cmd.Peer, report.t.errs)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	bar := report.t.bar(len(runs), "measuring")
-	defer bar.done()
-	for _, r := range runs {
-		if err := cmd.measureOne(ctx, r, bed, p, report); err != nil {
-			return fmt.Errorf("suite %s, %s: %w", r.suite, r.c.Name, err)
-		}
-		bar.step()
-	}
-	return nil
-}
-
-func (cmd *benchCmd) measureOne(ctx context.Context, r benchRun, bed benchBed, p *peer, report *benchReport) (err error) {
-	ways, err := bed.ways(ctx, &r)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ways.Close()) }()
-	other, err := p.impl(ctx, &r.c, r.threads)
-	if err != nil {
-		return err
-	}
-	if other != nil {
-		ways.list = append(ways.list, other)
-	}
-	if err := bench.Measure(ctx, ways.list, cmd.rounds()); err != nil {
-		return err
-	}
-	for _, im := range ways.list[1:] {
-		row := im.Row(r.c.Name, r.threads, ways.info)
-		row.GPUs = ways.gpus
-		if im.Splits > 0 { // one of this project's ways
-			row.Tuned = ways.tuned
-		}
-		if err := report.add(r.suite, row); err != nil {
-			return err
-		}
-	}
-	return nil
 }

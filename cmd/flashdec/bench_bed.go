@@ -37,25 +37,25 @@ func (cmd *benchCmd) openBed(u *tuner) (benchBed, error) {
 		}
 		return &gpuBed{gpu, u}, nil
 	}
-	arena, err := bench.NewArena(cmd.bytes())
-	if err != nil {
-		return nil, err
-	}
-	return &cpuBed{arena, u}, nil
+	return &cpuBed{bench.NewArenas(cmd.bytes()), u}, nil
 }
 
 // cpuBed opens an engine a case, on its number of threads.
 type cpuBed struct {
-	*bench.Arena
+	*bench.Arenas
 	tuner *tuner
 }
 
 func (b *cpuBed) ways(ctx context.Context, r *benchRun) (*benchWays, error) {
+	arena, err := b.Of(r.c.DType)
+	if err != nil {
+		return nil, err
+	}
 	eng, info, found, err := openAt(&r.c, r.threads, b.tuner)
 	if err != nil {
 		return nil, err
 	}
-	list, err := bench.Impls(ctx, &r.c, b.Arena, r.threads, eng)
+	list, err := bench.Impls(ctx, &r.c, arena, r.threads, eng)
 	if err != nil {
 		_ = eng.Close() // err is the failure to report
 		return nil, err

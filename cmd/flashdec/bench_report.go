@@ -33,6 +33,24 @@ func (r *benchReport) add(suite string, row bench.Row) error {
 	return nil
 }
 
+// addWays adds the row of each way that was measured.
+func (r *benchReport) addWays(run *benchRun, ways *benchWays) error {
+	for _, im := range ways.list[1:] {
+		if im.Rounds() == 0 {
+			continue
+		}
+		row := im.Row(run.c.Name, run.threads, ways.info)
+		row.GPUs = ways.gpus
+		if im.Splits > 0 { // one of this project's ways
+			row.Tuned = ways.tuned
+		}
+		if err := r.add(run.suite, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // benchCommand is the command line that measured a row. Of absolute paths it keeps
 // the last name: the rest is this machine's alone.
 func benchCommand() string {
@@ -82,19 +100,7 @@ func (r *benchReport) table() {
 	}
 	r.t.printf("%s, %s kernels, %s of keys and values at most\n", r.rows[0].Device, strings.Join(kernels, " and "), byteCount(r.cmd.bytes()))
 	for _, rows := range bench.BySuite(r.rows) {
-		r.t.printf("\n%s\n\n", rows[0].Suite)
-		table := newTable("case", "threads", "", "time", "GB/s", "of ceiling")
-		last := bench.Row{}
-		for _, x := range rows {
-			name, threads := x.Case, threadCell(x)
-			if last.Case == x.Case && last.Threads == x.Threads {
-				name, threads = "", ""
-			}
-			table.AppendRow(row(name, threads, x.Impl, timeOf(x), fmt.Sprintf("%.2f", x.Rate/1e9),
-				fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x))))
-			last = x
-		}
-		r.t.printf("%s\n", render(table))
+		r.suiteTable(rows)
 	}
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return r.Note != "" }) {
 		r.t.printf("\n* on so many keys only, as the whole case would take too long: compare GB/s.\n")
@@ -105,6 +111,45 @@ func (r *benchReport) table() {
 		}
 	}
 	r.noteDisturbed()
+}
+
+// suiteTable is the table of one suite.
+func (r *benchReport) suiteTable(rows []bench.Row) {
+	r.t.printf("\n%s\n\n", rows[0].Suite)
+	heads := []any{"case", "threads", "", "time", "GB/s", "of ceiling"}
+	compared := slices.ContainsFunc(rows, func(r bench.Row) bool { return r.Times > 0 })
+	if compared {
+		heads = append(heads, "keys/s")
+	}
+	table := newTable(heads...)
+	last := bench.Row{}
+	for _, x := range rows {
+		name, threads := x.Case, threadCell(x)
+		if last.Case == x.Case && last.Threads == x.Threads {
+			name, threads = "", ""
+		}
+		cells := []any{
+			name, threads, x.Impl, timeOf(x), fmt.Sprintf("%.2f", x.Rate/1e9),
+			fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x)),
+		}
+		if compared {
+			cells = append(cells, timesOf(x))
+		}
+		table.AppendRow(row(cells...))
+		last = x
+	}
+	r.t.printf("%s\n", render(table))
+	if compared {
+		r.t.printf("\nkeys/s: as a multiple of those of %s, in the same rounds.\n", bench.BaseOf(rows[0].Suite))
+	}
+}
+
+// timesOf is how a row compares with the one that was measured in turns with it.
+func timesOf(r bench.Row) string {
+	if r.Times == 0 {
+		return ""
+	}
+	return fmt.Sprintf("× %.2f", r.Times)
 }
 
 func (r *benchReport) noteDisturbed() {

@@ -42,7 +42,7 @@ func TestBenchRows(t *testing.T) {
 
 func TestBenchForms(t *testing.T) {
 	text := want(t, exitDone, "bench", "--suite=window", "--mb=4", "--rounds=1", "--threads=1").stdout
-	for _, say := range []string{"window of 1024", "flashdec", "unsplit", "plain", "of ceiling"} {
+	for _, say := range []string{"window of 1024", "flashdec", "unsplit", "plain", "of ceiling", "  × ", "keys/s: as a multiple of those of 1024 keys, in"} {
 		if !strings.Contains(text, say) {
 			t.Errorf("the table lacks %q:\n%s", say, text)
 		}
@@ -117,34 +117,98 @@ func TestTimeOfAPart(t *testing.T) {
 	}
 }
 
-// TestBenchOnGPURuns: a GPU is measured on each case once, without threads, but for the
-// suites that are about CPUs; a level of CPU kernels is no case there.
+// TestBenchOnGPURuns: a GPU is measured on each case once and by itself, without threads,
+// but for the suites that are about CPUs; a level of CPU kernels is no case there.
 func TestBenchOnGPURuns(t *testing.T) {
 	cmd := &benchCmd{Suite: []string{"all"}, Backend: "cuda", MB: 64}
-	runs, err := cmd.runs()
+	turns, err := cmd.runs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cases := map[string]int{}
-	for _, r := range runs {
-		cases[r.suite+r.c.Name]++
-		if r.threads != 0 || r.c.Level != "" || r.suite == "threads" {
-			t.Errorf("%+v is to run on a GPU", r)
+	for _, runs := range turns {
+		for _, r := range runs {
+			cases[r.suite+r.c.Name]++
+			if len(runs) != 1 || r.threads != 0 || r.c.Level != "" || r.suite == "threads" {
+				t.Errorf("%+v is to run on a GPU, one of %d in turns", r, len(runs))
+			}
 		}
 	}
 	cpu := &benchCmd{Suite: []string{"all"}, Backend: "auto", MB: 64, Threads: 1}
-	all, err := cpu.runs()
+	onCPU, err := cpu.runs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := 0
+	all, about := slices.Concat(onCPU...), 0
 	for _, r := range all {
 		if r.suite == "levels" || r.suite == "threads" {
 			about++
 		}
 	}
-	if len(cases) != len(runs) || len(runs) != len(all)-about {
-		t.Errorf("%d runs of %d cases on a GPU, want each once of %d less %d", len(runs), len(cases), len(all), about)
+	if len(cases) != len(turns) || len(turns) != len(all)-about {
+		t.Errorf("%d runs of %d cases on a GPU, want each once of %d less %d", len(turns), len(cases), len(all), about)
+	}
+}
+
+// TestTurns: what is compared is measured in turns, with the same threads unless threads are
+// what is compared, and what is not is measured by itself.
+func TestTurns(t *testing.T) {
+	cmd := &benchCmd{Suite: []string{"types", "pages", "invariant", "decode", "threads"}, Backend: "cpu", MB: 512}
+	all, err := cmd.runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, threads := map[string][]int{}, len(cmd.threadCounts("types"))
+	for _, runs := range all {
+		first := runs[0]
+		groups[first.suite] = append(groups[first.suite], len(runs))
+		for i, r := range runs {
+			if r.suite != first.suite || r.c.Turns != first.c.Turns || (r.threads != first.threads) != (r.suite == "threads" && i > 0) {
+				t.Errorf("%s, %d threads, in turns with %s, %d", r.c.Name, r.threads, first.c.Name, first.threads)
+			}
+			with := func(x benchRun) bool { return x.c.Name == r.c.Against }
+			if r.c.Against != "" && !slices.ContainsFunc(runs, with) {
+				t.Errorf("%s is not measured in turns with %s", r.c.Name, r.c.Against)
+			}
+		}
+	}
+	want := map[string][]int{
+		"types": slices.Repeat([]int{7}, 8*threads), "pages": slices.Repeat([]int{6}, threads), "invariant": slices.Repeat([]int{2}, 2*threads),
+		"threads": {len(cmd.threadCounts("threads"))},
+	}
+	for suite, sizes := range want {
+		if !slices.Equal(groups[suite], sizes) {
+			t.Errorf("%s: groups of %v runs, want %v", suite, groups[suite], sizes)
+		}
+	}
+	if n := groups["decode"]; slices.Max(n) != 1 {
+		t.Errorf("decode: groups of %v runs, want each by itself", n)
+	}
+}
+
+// TestBenchMemory: of what does not fit, the command says before it begins what it would
+// take.
+func TestBenchMemory(t *testing.T) {
+	cmd := &benchCmd{Suite: []string{"types"}, Backend: "cpu", MB: 512, Threads: 1}
+	turns, err := cmd.runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const floats, scales = 7 << 29, 3*(1<<29/128+1<<29/64)*4 + (1<<29/64+1<<29/32)*4
+	if err := cmd.checkMemory(turns, floats+scales); err != nil {
+		t.Errorf("of exactly enough: %v", err)
+	}
+	for _, say := range []string{"--mb is 512", "7 types", "take 4.0 GB", "at most 2.0 GB"} {
+		if err := cmd.checkMemory(turns, 2e9); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("of too little: %v, want it to say %q", err, say)
+		}
+	}
+	if err := cmd.checkMemory(turns[:1], floats+scales-1); err != nil {
+		t.Errorf("of one shape: %v", err)
+	}
+	cmd.Backend = "cuda"
+	if err := cmd.checkMemory(turns, 0); err != nil {
+		t.Errorf("of a GPU's own memory: %v", err)
 	}
 }
 
@@ -212,7 +276,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--threads=-1", "--threads is -1"},
 		{"--mb=0", "--mb is 0"},
 		{"--rounds=0", "--rounds is 0"},
-		{"--match=no such case", `--match is "no such case", want a part of a case's name: f32, group 1, dim 128; f32, group 4`},
+		{"--match=no such case", `--match is "no such case", want a part of a case's name: f32, group 1, dim 128; f16, group 1`},
 		{"--suite=blog\x00--mb=1", "see --mb"},
 		{"--backend=cuda\x00--threads=2", "--threads is 2, but only the CPU has threads"},
 		{"--backend=cuda\x00--peer=/bin/true", "--peer computes on the CPU"},

@@ -21,6 +21,58 @@ type Arena struct {
 	filled bool
 }
 
+// Arenas are an arena a type, each of so many bytes, so that cases of all types can
+// be measured in turns.
+type Arenas struct {
+	bytes int
+	of    map[kv.DType]*Arena
+}
+
+// NewArenas takes no memory yet.
+func NewArenas(bytes int) *Arenas { return &Arenas{bytes, make(map[kv.DType]*Arena)} }
+
+// Of is the arena of a type.
+func (a *Arenas) Of(t kv.DType) (*Arena, error) {
+	if arena, taken := a.of[t]; taken {
+		return arena, nil
+	}
+	arena, err := NewArena(a.bytes)
+	if err != nil {
+		return nil, err
+	}
+	a.of[t] = arena
+	return arena, nil
+}
+
+// Close gives the memory back.
+func (a *Arenas) Close() error {
+	var err error
+	for _, arena := range a.of {
+		err = errors.Join(err, arena.Close())
+	}
+	return err
+}
+
+// Memory is what arenas of so many bytes take for some cases, once all are laid out: that
+// much a type, and the scales of its rows of each size.
+func Memory(cases []Case, bytes int) int {
+	types := make(map[kv.DType]bool)
+	rows := make(map[[2]int]bool)
+	need := 0
+	for i := range cases {
+		c := &cases[i]
+		if !types[c.DType] {
+			need += bytes
+		}
+		if row := [2]int{int(c.DType), c.Dim}; !rows[row] {
+			need += bytes / c.RowBytes() * c.scaleBytes()
+			rows[row] = true
+		}
+		types[c.DType] = true
+	}
+	return need
+}
+
 // NewArena takes so many bytes, rounded up to whole rows.
 func NewArena(bytes int) (*Arena, error) {
 	const dim = 1024

@@ -102,7 +102,7 @@ func report(t *testing.T, a *bench.Arena, c bench.Case) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := bench.Measure(context.Background(), list, 1); err != nil {
+	if err := bench.Measure(context.Background(), [][]*bench.Impl{list}, 1); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -9,7 +9,7 @@
 //	impl.go     the ways to compute a case
 //	ceiling.go  the bare read of the same bytes
 //	plain.go    the loop that one writes first
-//	measure.go  rounds of all ways in turn, and their medians
+//	measure.go  rounds of all ways in turns, and their medians
 //	row.go      what is reported and recorded
 //	compare.go  what changed beyond the noise
 package bench
@@ -35,6 +35,9 @@ type Case struct {
 	Window         int    // 0: none
 	Invariant      bool   // split borders depend on the sequence alone
 	Level          string // kernels to use, "" for the best
+
+	Turns   string // cases of a suite that share this are measured in turns; "": alone
+	Against string // the one among them that it is compared with, "" for none
 }
 
 // Shape is the case's heads and dims.

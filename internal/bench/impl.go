@@ -30,6 +30,7 @@ type Impl struct {
 	round   func(context.Context) (float64, error) // a step at every place; seconds of one
 	seconds []float64                              // of a step, in each round
 	ceiling []float64                              // bytes a second of the bare read just before
+	base    *Impl                                  // measured in the same rounds, to compare with
 }
 
 // Places is how many places the case lies at.

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -12,27 +14,64 @@ const (
 	patience   = 2 * time.Second
 )
 
-// Measure runs all ways in turn, rounds times after one that does not count, so
-// that whatever else the machine does meets all of them. The first of the list is
-// the bare read, which goes before each of the others: a machine that changes its
-// pace between rounds changes both. Slow ways take part in the first few rounds,
-// and need no other to warm up; a case that takes long gets fewer rounds.
-func Measure(ctx context.Context, list []*Impl, rounds int) error {
+// Measure runs all ways of all cases in turns, rounds times after one that does not
+// count, so that whatever else the machine does meets all of them: a round takes
+// the first way of each case, then the second of each. A case's list begins with
+// its bare read, which goes before each of its other ways. A machine that changes
+// its pace between rounds so changes a way, its ceiling and what it is compared
+// with. Slow ways take part in the first few rounds, and need no other to warm up;
+// cases that take long get fewer rounds. An error leaves the rounds before it.
+func Measure(ctx context.Context, cases [][]*Impl, rounds int) error {
+	pair(cases)
 	start := time.Now()
 	for round := range rounds + 1 {
-		for _, im := range list[1:] {
-			if im.Slow && (round == 0 || round > slowRounds) {
+		for t := range turns(cases) {
+			if t.way.Slow && (round == 0 || round > slowRounds) {
 				continue
 			}
-			if err := im.measure(ctx, list[0], round > 0); err != nil {
-				return err
+			if err := t.way.measure(ctx, t.read, round > 0); err != nil {
+				return fmt.Errorf("%s, %s: %w", t.way.Case.Name, t.way.Name, err)
 			}
 		}
-		if round >= fewRounds && time.Since(start) > patience {
+		if round >= fewRounds && time.Since(start) > time.Duration(len(cases))*patience {
 			break
 		}
 	}
 	return nil
+}
+
+// turn is a way's, after the bare read of its case.
+type turn struct{ way, read *Impl }
+
+// turns are those of a round.
+func turns(cases [][]*Impl) iter.Seq[turn] {
+	return func(yield func(turn) bool) {
+		for i, left := 1, true; left; i++ {
+			left = false
+			for _, list := range cases {
+				if i < len(list) {
+					left = true
+					if !yield(turn{list[i], list[0]}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// pair finds the way that each is compared with: of the same name, on the case that
+// its own says.
+func pair(cases [][]*Impl) {
+	ways := make(map[[2]string]*Impl)
+	for _, list := range cases {
+		for _, im := range list[1:] {
+			ways[[2]string{im.Case.Name, im.Name}] = im
+		}
+	}
+	for _, im := range ways {
+		im.base = ways[[2]string{im.Case.Against, im.Name}]
+	}
 }
 
 // measure runs one round, after one of the bare read.
@@ -50,6 +89,26 @@ func (im *Impl) measure(ctx context.Context, read *Impl, counts bool) error {
 		im.seconds = append(im.seconds, seconds)
 	}
 	return nil
+}
+
+// Rounds is how many were measured.
+func (im *Impl) Rounds() int { return len(im.seconds) }
+
+// times is the keys a second as a multiple of those of the way that it is compared
+// with: the median over the rounds that both took part in, 0 without any.
+func (im *Impl) times() float64 {
+	if im.base == nil {
+		return 0
+	}
+	keys := float64(im.Case.Keys()) / float64(im.base.Case.Keys())
+	var all []float64
+	for i := range min(len(im.seconds), len(im.base.seconds)) {
+		all = append(all, keys*im.base.seconds[i]/im.seconds[i])
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return Median(all)
 }
 
 // Median of a list that is not empty.

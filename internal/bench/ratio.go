@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Ratio says how many times as fast one row's keys were read as another's, both
-// of one run.
+// Ratio says how many times as fast one row's keys were read as another's: in the
+// same rounds where they were measured in turns, else both in one run.
 type Ratio struct {
 	Suite   string  `json:"suite"`
 	What    string  `json:"what"`
@@ -26,11 +26,19 @@ func Ratios(rows []Row) []Ratio {
 				continue
 			}
 			if what := against(&r, &base); what != "" {
-				ratios = append(ratios, Ratio{r.Suite, what, r.Device, r.Threads, r.keyRate() / base.keyRate()})
+				ratios = append(ratios, Ratio{r.Suite, what, r.Device, r.Threads, r.over(&base)})
 			}
 		}
 	}
 	return ratios
+}
+
+// over is the row's keys a second by those of another.
+func (r *Row) over(base *Row) float64 {
+	if r.Times > 0 && r.Against == base.Case {
+		return r.Times
+	}
+	return r.keyRate() / base.keyRate()
 }
 
 // keyRate is the keys a second, counted by their bytes where all are of one type.

@@ -46,7 +46,9 @@ type Row struct {
 	Commit   string  `json:"commit"`
 	Command  string  `json:"command"`
 	Note     string  `json:"note,omitempty"`
-	Tuned    string  `json:"tuned,omitempty"` // what flashdec tune found, where it was used
+	Against  string  `json:"against,omitempty"` // the case that was measured in the same rounds to compare with
+	Times    float64 `json:"times,omitempty"`   // keys a second, of those of the same way there: median over rounds
+	Tuned    string  `json:"tuned,omitempty"`   // what flashdec tune found, where it was used
 
 	// Of a model's decode step, where Len is the tokens that it saw, its own counted.
 	Model       string  `json:"model,omitempty"`
@@ -62,7 +64,7 @@ func (r *Row) Bytes() int { return r.WeightBytes + r.KVBytes }
 func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 	c := &im.Case
 	rate, ceiling := float64(im.bytes)/Median(im.seconds), Median(im.ceiling)
-	return Row{
+	row := Row{
 		Case: name, Backend: info.Name, Kernel: cmp.Or(im.kernel, info.Kernel), Impl: im.Name,
 		Batch: len(c.Lens), QHeads: c.Heads, KVHeads: c.KVHeads, KeyDim: c.Dim, ValueDim: c.Dim,
 		Len: slices.Max(c.Lens), Keys: c.Keys(), QLen: 1, KVDType: cmp.Or(im.dtype, c.DType.String()), PageSize: c.PageSize,
@@ -71,6 +73,10 @@ func (im *Impl) Row(name string, threads int, info backend.Info) Row {
 		Rate: rate, Ceiling: ceiling, Spread: slices.Max(im.ceiling)/ceiling - 1, Share: rate / ceiling,
 		Device: info.Device, Note: im.Note,
 	}
+	if row.Times = im.times(); row.Times > 0 {
+		row.Against = c.Against
+	}
+	return row
 }
 
 // calm is how far the rounds of a bare read lie apart on a machine that does
@@ -115,6 +121,7 @@ const (
 	maxSeconds = 1e9
 	maxRate    = 1e18 // bytes, or tokens, a second
 	maxShare   = 1e6
+	maxTimes   = 1e9
 )
 
 // check refuses what is no row of a measurement.
@@ -157,6 +164,7 @@ func (r *Row) check() error {
 		{"ceiling_spread", r.Spread, maxShare},
 		{"share", r.Share, maxShare},
 		{"tokens_per_second", r.TokenRate, maxRate},
+		{"times", r.Times, maxTimes},
 	} {
 		if !(f.got >= 0 && f.got <= f.most) {
 			return fmt.Errorf("%s is %v, want 0 to %v", f.name, f.got, f.most)

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,29 +16,48 @@ var DTypes = []kv.DType{kv.F32, kv.F16, kv.BF16, kv.F8E4M3, kv.F8E5M2, kv.I8, kv
 type Suite struct {
 	Name  string
 	Help  string
+	Base  string // what its cases are compared with, in words; "" where with none
 	cases func(bytes int) []Case
 }
 
 // Suites are all there are, in the order in which they are measured.
 var Suites = []Suite{
-	{"types", "each element type, groups 1, 4, 7, 8, head dims 128 and 64", typeCases},
-	{"levels", "the kernel levels below this processor's best", levelCases},
-	{"lengths", "one sequence, 1K to 1M keys", lengthCases},
-	{"ragged", "the same bytes as one sequence, as 64, and one among short ones", raggedCases},
-	{"pages", "pages in random order, and in order, against contiguous tensors", pageCases},
-	{"invariant", "bits that do not depend on the batch against free splits", invariantCases},
-	{"window", "a window of 1024 keys, whatever the length", windowCases},
-	{"blog", "the table that FlashDecoding was published with", blogCases},
-	{"decode", "shapes of models in use", decodeCases},
-	{"peers", "one sequence of 64K keys, for a look at other implementations", peerCases},
-	{"threads", "one sequence, to be measured with every number of threads", threadCases},
+	{"types", "each element type, groups 1, 4, 7, 8, head dims 128 and 64", "f16 of the same shape", typeCases},
+	{"levels", "the kernel levels below this processor's best", "", levelCases},
+	{"lengths", "one sequence, 1K to 1M keys", "", lengthCases},
+	{"ragged", "the same bytes as one sequence, as 64, and one among short ones", "one sequence", raggedCases},
+	{"pages", "pages in random order, and in order, against contiguous tensors", "contiguous tensors", pageCases},
+	{"invariant", "bits that do not depend on the batch against free splits", "free splits", invariantCases},
+	{"window", "a window of 1024 keys, whatever the length", "1024 keys", windowCases},
+	{"blog", "the table that FlashDecoding was published with", "256 sequences", blogCases},
+	{"decode", "shapes of models in use", "", decodeCases},
+	{"peers", "one sequence of 64K keys, for a look at other implementations", "", peerCases},
+	{"threads", "one sequence, to be measured with every number of threads", "", threadCases},
 }
 
-// Cases are the suite's cases that fit into so many bytes, stably sorted by type,
-// so that memory is filled once a type.
+// BaseOf is what the cases of a suite are compared with, in words.
+func BaseOf(suite string) string {
+	i := slices.IndexFunc(Suites, func(s Suite) bool { return s.Name == suite })
+	if i < 0 || Suites[i].Base == "" {
+		return "another case" // of a record that someone else made
+	}
+	return Suites[i].Base
+}
+
+// Cases are the suite's cases that fit into so many bytes.
 func (s *Suite) Cases(bytes int) []Case {
-	cases := slices.DeleteFunc(s.cases(bytes), func(c Case) bool { return len(c.Lens) == 0 || slices.Min(c.Lens) < 1 || c.StoredBytes() > bytes })
-	slices.SortStableFunc(cases, func(a, b Case) int { return cmp.Compare(a.DType, b.DType) })
+	return slices.DeleteFunc(s.cases(bytes), func(c Case) bool { return len(c.Lens) == 0 || slices.Min(c.Lens) < 1 || c.StoredBytes() > bytes })
+}
+
+// inTurns says that all cases are measured in turns, each compared with the one
+// that against names.
+func inTurns(cases []Case, against string) []Case {
+	for i := range cases {
+		cases[i].Turns = "all"
+		if cases[i].Name != against {
+			cases[i].Against = against
+		}
+	}
 	return cases
 }
 
@@ -53,10 +71,14 @@ func Grouped(dtype kv.DType, group, dim, bytes int) Case {
 func typeCases(bytes int) []Case {
 	var cases []Case
 	for _, dim := range []int{128, 64} {
-		for _, dtype := range DTypes {
-			for _, group := range []int{1, 4, 7, 8} {
+		for _, group := range []int{1, 4, 7, 8} {
+			shape := fmt.Sprintf("group %d, dim %d", group, dim)
+			for _, dtype := range DTypes {
 				c := Grouped(dtype, group, dim, bytes)
-				c.Name = fmt.Sprintf("%v, group %d, dim %d", dtype, group, dim)
+				c.Name, c.Turns = fmt.Sprintf("%v, %s", dtype, shape), shape
+				if dtype != kv.F16 {
+					c.Against = fmt.Sprintf("%v, %s", kv.F16, shape)
+				}
 				cases = append(cases, c)
 			}
 		}
@@ -73,7 +95,7 @@ func levelCases(bytes int) []Case {
 			if level == simd.Generic {
 				c.Lens[0] /= 16 // plain Go computes much longer than it reads
 			}
-			c.Name, c.Level = fmt.Sprintf("%s, %v, group 4, dim 128", level, dtype), level
+			c.Name, c.Level, c.Turns = fmt.Sprintf("%s, %v, group 4, dim 128", level, dtype), level, dtype.String()
 			cases = append(cases, c)
 		}
 	}
@@ -85,7 +107,7 @@ func lengthCases(int) []Case {
 	for n := 1 << 10; n <= 1<<20; n *= 2 {
 		cases = append(cases, Case{Name: fmt.Sprintf("%d keys", n), Heads: 4, KVHeads: 1, Dim: 128, Lens: []int{n}, DType: kv.F16})
 	}
-	return cases
+	return inTurns(cases, "")
 }
 
 // DecodeShapes are the steps of the suite decode: batch, query heads, KV heads,
@@ -125,7 +147,7 @@ func blogCases(int) []Case {
 	for batch := 256; batch >= 1; batch /= 2 {
 		cases = append(cases, blogCase(batch, 65536/batch))
 	}
-	return append(cases, blogCase(1, 131072))
+	return inTurns(append(cases, blogCase(1, 131072)), cases[0].Name)
 }
 
 func blogCase(batch, keys int) Case {
@@ -144,7 +166,7 @@ func raggedCases(bytes int) []Case {
 	mixed.PageSize = 16
 	mixed.Lens = append([]int{n / 2}, slices.Repeat([]int{n / 128}, 63)...)
 	mixed.Name = fmt.Sprintf("1 × %d and 63 × %d keys, pages of 16", n/2, n/128)
-	return []Case{one, many, mixed}
+	return inTurns([]Case{one, many, mixed}, one.Name)
 }
 
 func windowCases(bytes int) []Case {
@@ -153,11 +175,13 @@ func windowCases(bytes int) []Case {
 	all.Name = fmt.Sprintf("%d keys", all.Lens[0])
 	windowed.Name, windowed.Window = fmt.Sprintf("a window of 1024 of %d keys", all.Lens[0]), 1024
 	short.Name, short.Lens = "1024 keys", []int{1024}
-	return []Case{all, windowed, short}
+	return inTurns([]Case{all, windowed, short}, short.Name)
 }
 
-// inOrder ends the name of a case whose pages lie in order.
-const inOrder = ", in order"
+const (
+	contiguous = "contiguous"
+	inOrder    = ", in order" // ends the name of a case whose pages lie so
+)
 
 func pageCases(bytes int) []Case {
 	var cases []Case
@@ -165,7 +189,7 @@ func pageCases(bytes int) []Case {
 		c := Grouped(kv.F16, 4, 128, bytes)
 		c.Name, c.PageSize = fmt.Sprintf("pages of %d", size), size
 		if size == 0 {
-			c.Name = "contiguous"
+			c.Name = contiguous
 		}
 		c.Lens[0] -= c.Lens[0] % max(size, 1)
 		cases = append(cases, c)
@@ -174,19 +198,19 @@ func pageCases(bytes int) []Case {
 			cases = append(cases, c)
 		}
 	}
-	return cases
+	return inTurns(cases, contiguous)
 }
 
 func invariantCases(bytes int) []Case {
 	var cases []Case
 	for _, batch := range []int{1, 64} {
-		for _, invariant := range []bool{false, true} {
-			c := Grouped(kv.F16, 4, 128, bytes)
-			c.Lens = slices.Repeat([]int{c.Lens[0] / batch}, batch)
-			c.Invariant = invariant
-			c.Name = fmt.Sprintf("%d × %d keys, %s", batch, c.Lens[0], map[bool]string{false: "free", true: "invariant"}[invariant])
-			cases = append(cases, c)
-		}
+		free := Grouped(kv.F16, 4, 128, bytes)
+		free.Lens = slices.Repeat([]int{free.Lens[0] / batch}, batch)
+		free.Turns = fmt.Sprintf("%d × %d keys", batch, free.Lens[0])
+		invariant := free
+		free.Name, invariant.Name = free.Turns+", free", free.Turns+", invariant"
+		invariant.Invariant, invariant.Against = true, free.Name
+		cases = append(cases, free, invariant)
 	}
 	return cases
 }
@@ -207,5 +231,5 @@ func peerCases(bytes int) []Case {
 func threadCases(bytes int) []Case {
 	c := Grouped(kv.F16, 4, 128, bytes)
 	c.Name = fmt.Sprintf("%v, group 4, %d keys, dim 128", c.DType, c.Lens[0])
-	return []Case{c}
+	return inTurns([]Case{c}, "")
 }

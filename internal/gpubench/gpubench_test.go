@@ -146,7 +146,7 @@ func TestWaysAreMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := bench.Measure(context.Background(), w.List, 3); err != nil {
+		if err := bench.Measure(context.Background(), [][]*bench.Impl{w.List}, 3); err != nil {
 			t.Fatal(err)
 		}
 		var names []string

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flashdec/flashdec/internal/bench"
+)
+
+// benchRun is one thing to measure: a suite's case with a number of threads, 0 on a
+// GPU.
+type benchRun struct {
+	suite   string
+	c       bench.Case
+	threads int
+}
+
+// runs are all that was asked for, each list of them to be measured in turns. On a
+// GPU, whose memory keeps its pace and holds one type at a time, each is alone.
+func (cmd *benchCmd) runs() ([][]benchRun, error) {
+	var all []benchRun
+	var names []string // of the cases that there are
+	for _, s := range bench.Suites {
+		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
+			continue
+		}
+		cases := s.Cases(cmd.bytes())
+		if cmd.on() == "cuda" { // memory is filled once a type
+			slices.SortStableFunc(cases, func(a, b bench.Case) int { return cmp.Compare(a.DType, b.DType) })
+		}
+		for _, c := range cases {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
+			if !strings.Contains(c.Name, cmd.Match) {
+				continue
+			}
+			for _, threads := range cmd.threadCounts(s.Name) {
+				all = append(all, benchRun{s.Name, c, threads})
+			}
+		}
+	}
+	if len(all) == 0 && cmd.Match != "" && len(names) > 0 {
+		return nil, fmt.Errorf("--match is %q, want a part of a case's name: %s", cmd.Match, strings.Join(names, "; "))
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no case of suite %s fits into %s: see --mb",
+			strings.Join(cmd.Suite, ", "), byteCount(cmd.bytes()))
+	}
+	return inTurns(all), nil
+}
+
+// together is what runs have in common that are measured in turns.
+type together struct {
+	suite, turns string
+	threads      int
+}
+
+// inTurns groups runs, in the order of the first of each group.
+func inTurns(runs []benchRun) [][]benchRun {
+	var groups [][]benchRun
+	place := make(map[together]int)
+	for _, r := range runs {
+		k := together{r.suite, r.c.Turns, r.threads}
+		if r.suite == "threads" {
+			k.threads = 0 // their numbers are what is compared
+		}
+		i, known := place[k]
+		if !known || r.c.Turns == "" || r.threads == 0 {
+			i = len(groups)
+			place[k], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
+}
+
+// checkMemory refuses what so much free memory has no room for: nothing is filled
+// before.
+func (cmd *benchCmd) checkMemory(turns [][]benchRun, free int) error {
+	if cmd.on() == "cuda" {
+		return nil
+	}
+	var cases []bench.Case
+	types := make(map[string]bool)
+	for _, runs := range turns {
+		for _, r := range runs {
+			cases, types[r.c.DType.String()] = append(cases, r.c), true
+		}
+	}
+	if need := bench.Memory(cases, cmd.bytes()); need > free {
+		return fmt.Errorf("--mb is %d: keys and values of %s and their scales take %s of memory, want at most %s, what is free: see --match, too",
+			cmd.bytes()>>20, count(len(types), "type"), byteCount(need), byteCount(free))
+	}
+	return nil
+}
+
+func (cmd *benchCmd) measureAll(ctx context.Context, report *benchReport) (err error) {
+	turns, err := cmd.runs()
+	if err != nil {
+		return err
+	}
+	if err := cmd.checkMemory(turns, freeMemory()); err != nil {
+		return err
+	}
+	bed, err := cmd.openBed(report.tuner)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bed.Close()) }()
+	p, err := startPeer(cmd.Peer, report.t.errs)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	bar := report.t.bar(len(slices.Concat(turns...)), "measuring")
+	defer bar.done()
+	for _, runs := range turns {
+		if err := cmd.measureTurns(ctx, runs, bed, p, report); err != nil {
+			return fmt.Errorf("suite %s, %w", runs[0].suite, err)
+		}
+		bar.steps(len(runs))
+	}
+	return nil
+}
+
+// measureTurns measures runs in turns. What rounds there were when it failed or was
+// interrupted is reported, too.
+func (cmd *benchCmd) measureTurns(ctx context.Context, runs []benchRun, bed benchBed, p *peer, report *benchReport) (err error) {
+	ways := make([]*benchWays, len(runs))
+	lists := make([][]*bench.Impl, len(runs))
+	for i := range runs {
+		if ways[i], err = cmd.waysOf(ctx, &runs[i], bed, p); err != nil {
+			return fmt.Errorf("%s: %w", runs[i].c.Name, err)
+		}
+		defer func() { err = errors.Join(err, ways[i].Close()) }()
+		lists[i] = ways[i].list
+	}
+	err = bench.Measure(ctx, lists, cmd.rounds())
+	for i := range runs {
+		err = errors.Join(err, report.addWays(&runs[i], ways[i]))
+	}
+	return err
+}
+
+// waysOf are the ways to compute a run's case, a peer's among them.
+func (cmd *benchCmd) waysOf(ctx context.Context, r *benchRun, bed benchBed, p *peer) (*benchWays, error) {
+	ways, err := bed.ways(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	other, err := p.impl(ctx, &r.c, r.threads)
+	if err != nil {
+		return nil, errors.Join(err, ways.Close())
+	}
+	if other != nil {
+		ways.list = append(ways.list, other)
+	}
+	return ways, nil
+}
