@@ -189,17 +189,17 @@ func TestTurns(t *testing.T) {
 // TestBenchMemory: of what does not fit, the command says before it begins what it would
 // take.
 func TestBenchMemory(t *testing.T) {
-	cmd := &benchCmd{Suite: []string{"types"}, Backend: "cpu", MB: 512, Threads: 1}
+	cmd := &benchCmd{Suite: []string{"types"}, Backend: "cpu", MB: 64, Threads: 1}
 	turns, err := cmd.runs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const floats, scales = 7 << 29, 3*(1<<29/128+1<<29/64)*4 + (1<<29/64+1<<29/32)*4
+	const floats, scales = 7 << 26, 3*(1<<26/128+1<<26/64)*4 + (1<<26/64+1<<26/32)*4
 	if err := cmd.checkMemory(turns, floats+scales); err != nil {
 		t.Errorf("of exactly enough: %v", err)
 	}
-	for _, say := range []string{"--mb is 512", "7 types", "take 4.0 GB", "at most 2.0 GB"} {
-		if err := cmd.checkMemory(turns, 2e9); err == nil || !strings.Contains(err.Error(), say) {
+	for _, say := range []string{"--mb is 64", "7 types", "take 501.2 MB", "at most 400.0 MB"} {
+		if err := cmd.checkMemory(turns, 4e8); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("of too little: %v, want it to say %q", err, say)
 		}
 	}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 
 	"github.com/flashdec/flashdec/internal/simd"
@@ -58,19 +59,19 @@ func (a *Arenas) Close() error {
 func Memory(cases []Case, bytes int) int {
 	types := make(map[kv.DType]bool)
 	rows := make(map[[2]int]bool)
-	need := 0
+	need := int64(0)
 	for i := range cases {
 		c := &cases[i]
 		if !types[c.DType] {
-			need += bytes
+			need += int64(bytes)
 		}
 		if row := [2]int{int(c.DType), c.Dim}; !rows[row] {
-			need += bytes / c.RowBytes() * c.scaleBytes()
+			need += int64(bytes / c.RowBytes() * c.scaleBytes())
 			rows[row] = true
 		}
 		types[c.DType] = true
 	}
-	return need
+	return int(min(need, math.MaxInt)) // what a processor of 32 bits does not have
 }
 
 // NewArena takes so many bytes, rounded up to whole rows.
