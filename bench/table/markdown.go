@@ -65,7 +65,7 @@ func suiteTable(rows []bench.Row) string {
 		first := cells[k][impls[0]]
 		words := []string{
 			k.name, fmt.Sprintf("%d/%d", first.QHeads, first.KVHeads), lengths(first), first.KVDType,
-			threads(k.threads), duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9),
+			threads(k.threads), bench.Duration(first.Seconds), fmt.Sprintf("%.1f", first.Ceiling/1e9),
 		}
 		for _, impl := range impls {
 			words = append(words, cell(cells[k], impl))
@@ -187,17 +187,6 @@ func inLine(text string) string {
 }
 
 func rule(columns int) []string { return strings.Split(strings.Repeat("---\n", columns-1)+"---", "\n") }
-
-// duration is a time in the unit that keeps it short.
-func duration(seconds float64) string {
-	switch {
-	case seconds >= 1:
-		return fmt.Sprintf("%.2f s", seconds)
-	case seconds >= 1e-3:
-		return fmt.Sprintf("%.2f ms", seconds*1e3)
-	}
-	return fmt.Sprintf("%.1f µs", seconds*1e6)
-}
 
 // distinct are the values of a field, in the order of their first rows.
 func distinct[T comparable](rows []bench.Row, field func(bench.Row) T) []T {

@@ -169,7 +169,7 @@ func (r *benchReport) modelTable(kernels string) {
 		if last.Len == x.Len && last.Threads == x.Threads {
 			context, threads = "", ""
 		}
-		table.AppendRow(row(context, threads, x.Impl, fmt.Sprintf("%.1f", x.TokenRate), duration(x.Seconds), fmt.Sprintf("%.2f", x.Rate/1e9),
+		table.AppendRow(row(context, threads, x.Impl, fmt.Sprintf("%.1f", x.TokenRate), bench.Duration(x.Seconds), fmt.Sprintf("%.2f", x.Rate/1e9),
 			fmt.Sprintf("%.0f%% of %.1f%s", 100*x.Share, x.Ceiling/1e9, disturbed(x))))
 		last = x
 	}
@@ -209,7 +209,7 @@ func timeOf(r bench.Row) string {
 	if r.Note != "" {
 		return count(r.Keys, "key") + "*"
 	}
-	return duration(r.Seconds) + " "
+	return bench.Duration(r.Seconds) + " "
 }
 
 // csv writes the fields of the JSON rows, in their order.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/bench"
 )
 
 type runCmd struct {
@@ -180,7 +181,7 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 		t.printf("tuned   %s\n", fold(r.Tuned, 8))
 	}
 	t.printf("time    %s, %s of keys and values a second (%s the first time)\n",
-		duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), duration(r.First))
+		bench.Duration(r.Seconds), byteCount(int(float64(r.KVBytes)/max(r.Seconds, 1e-9))), bench.Duration(r.First))
 	r.distances.print(t)
 	if r.Unconverted != nil {
 		t.printf("stored  out %.2g from what the file's own k and v give: the price of %s\n", *r.Unconverted, r.KVDType)

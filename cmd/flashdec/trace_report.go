@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/timeline"
 )
 
@@ -187,13 +188,13 @@ func (r *traceReport) outcome() string {
 }
 
 func (d *decodeTrace) print(t *terminal, processor string, span int64) {
-	t.printf("\n%s: %s, %ss busy %s of the time\n", d.Name, duration(d.Seconds), processor, timeline.Percent(d.Busy))
+	t.printf("\n%s: %s, %ss busy %s of the time\n", d.Name, bench.Duration(d.Seconds), processor, timeline.Percent(d.Busy))
 	parts := []string{count(d.Items, "item")}
 	if l := d.Longest; l != nil {
-		parts = append(parts, fmt.Sprintf("the longest %s (sequence %d, KV head %d, %s)", duration(l.Seconds), l.Seq, l.Head, count(l.End-l.Begin, "key")))
+		parts = append(parts, fmt.Sprintf("the longest %s (sequence %d, KV head %d, %s)", bench.Duration(l.Seconds), l.Seq, l.Head, count(l.End-l.Begin, "key")))
 	}
 	if d.Merges > 0 {
-		parts = append(parts, fmt.Sprintf("%s, %s in all", count(d.Merges, "merge"), duration(d.Merging)))
+		parts = append(parts, fmt.Sprintf("%s, %s in all", count(d.Merges, "merge"), bench.Duration(d.Merging)))
 	}
 	t.printf("%s\n", fold(strings.Join(parts, "; "), 0))
 	if d.Asleep != "" {

@@ -2,10 +2,10 @@ package chart
 
 import (
 	"errors"
-	"fmt"
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -133,21 +133,12 @@ func lengthTicks(rows []bench.Row) []plot.Tick {
 // timeTicks are 1, 2 and 5 times the powers of ten of a second.
 func timeTicks() []plot.Tick {
 	var ticks []plot.Tick
+	whole := strings.NewReplacer(".00 ", " ", ".0 ", " ") // as all of these are in their units
 	for power := -6; power <= 1; power++ {
 		for _, digit := range []float64{1, 2, 5} {
 			seconds := digit * math.Pow10(power)
-			ticks = append(ticks, plot.Tick{Value: seconds, Label: duration(seconds)})
+			ticks = append(ticks, plot.Tick{Value: seconds, Label: whole.Replace(bench.Duration(seconds))})
 		}
 	}
 	return ticks
-}
-
-func duration(seconds float64) string {
-	switch {
-	case seconds >= 0.9995:
-		return fmt.Sprintf("%.0f s", seconds)
-	case seconds >= 0.9995e-3:
-		return fmt.Sprintf("%.0f ms", seconds*1e3)
-	}
-	return fmt.Sprintf("%.0f µs", seconds*1e6)
 }
