@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 
-SANITIZED = "NaN|States|Parts|TestTraps/(01|09|10|25)"
 STEPS = [
     ("tests of the backend: conformance, traps by name, random steps, 1000 repeats", "{dir}/cuda.test -test.v"),
     ("tests of caches, steps and graphs", "{dir}/public.test -test.v"),
@@ -27,10 +26,11 @@ STEPS = [
     ("golden files, every number of splits", "{dir}/flashdec verify testdata/golden --backend cuda --splits all --page-size 16 --json"),
     ("golden files, as planned", "{dir}/flashdec verify testdata/golden --backend cuda --json"),
 ] + [
-    (f"{tool}, backend", f"compute-sanitizer --tool {tool} {{dir}}/cuda.test -test.run {SANITIZED!r}")
-    for tool in ("memcheck", "racecheck", "initcheck")
-] + [
-    (f"{tool}, steps and graphs", f"compute-sanitizer --tool {tool} {{dir}}/public.test -test.run 'Replay|Foreign|Length'")
+    (f"{tool}, {part}", f"compute-sanitizer --tool {tool} {{dir}}/{program} -test.run {tests!r}")
+    for part, program, tests in (
+        ("backend", "cuda.test", "NaN|States|Parts|TestTraps/(01|09|10|25)"),
+        ("steps and graphs", "public.test", "Replay|Foreign|Length"),
+    )
     for tool in ("memcheck", "racecheck", "initcheck")
 ]
 

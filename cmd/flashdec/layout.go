@@ -9,6 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/flashdec/flashdec/internal/explain"
 )
 
 // newTable is a table in the style of all reports: no frame, numbers to the right.
@@ -77,23 +79,6 @@ func share(x float64, width int) string {
 // fold breaks text into lines of the report's width, the later ones indented.
 func fold(s string, indent int) string { return wrapWords(strings.Fields(s), indent) }
 
-// duration is a time in the unit that keeps it short, to three digits where it is less
-// than a millisecond.
-func duration(seconds float64) string {
-	switch {
-	case seconds >= 1:
-		return fmt.Sprintf("%.2f s", seconds)
-	case seconds >= 1e-3:
-		return fmt.Sprintf("%.2f ms", seconds*1e3)
-	}
-	µs := seconds * 1e6
-	digits := 0
-	for limit := 100.0; µs < limit && digits < 2; limit /= 10 {
-		digits++
-	}
-	return fmt.Sprintf("%.*f µs", digits, µs)
-}
-
 // longestPiece is how many columns a token's text may take in a sentence. Pieces
 // are a file's, and of any length.
 const longestPiece = 32
@@ -112,7 +97,7 @@ func fit(runes iter.Seq[rune], width int) []rune {
 	var taken []rune
 	used := 0
 	for r := range runes {
-		r = showable(r)
+		r = explain.Showable(r)
 		if used += text.RuneWidth(r); used > width || len(taken) == aColumn*width {
 			break
 		}

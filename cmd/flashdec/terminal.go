@@ -9,11 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/flashdec/flashdec/internal/explain"
 )
 
 // progressEvery is how often a bar is drawn again at most.
@@ -53,7 +54,7 @@ func (t *terminal) stream(text string) {
 			if r == '\n' || r == '\t' {
 				return r
 			}
-			return showable(r)
+			return explain.Showable(r)
 		}, text)
 	}
 	t.printf("%s", text)
@@ -106,20 +107,7 @@ func (b bar) done() {
 }
 
 // printable is a text with showable runes only: text in files is anyone's.
-func printable(s string) string { return strings.Map(showable, s) }
-
-// showable replaces what a terminal would obey instead of showing.
-func showable(r rune) rune {
-	switch {
-	case r == '\n':
-		return '⏎'
-	case r == '\t':
-		return '⇥'
-	case !unicode.IsPrint(r):
-		return '�'
-	}
-	return r
-}
+func printable(s string) string { return strings.Map(explain.Showable, s) }
 
 // quotePath is a path as reports and errors show it: as it is where a terminal
 // prints all of it, and otherwise quoted, with the rest escaped as in Go.

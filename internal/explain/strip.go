@@ -69,17 +69,22 @@ func printable(s string, longest int) string {
 			b.WriteRune('…')
 			break
 		}
-		switch {
-		case r == '\n':
-			r = '⏎'
-		case r == '\t':
-			r = '⇥'
-		case !unicode.IsPrint(r):
-			r = '�'
-		}
-		b.WriteRune(r)
+		b.WriteRune(Showable(r))
 	}
 	return b.String()
+}
+
+// Showable replaces what a display would obey instead of showing.
+func Showable(r rune) rune {
+	switch {
+	case r == '\n':
+		return '⏎'
+	case r == '\t':
+		return '⇥'
+	case !unicode.IsPrint(r):
+		return '�'
+	}
+	return r
 }
 
 // Bins cuts n positions into at most most even runs; the first have a key more.
