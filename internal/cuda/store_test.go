@@ -132,14 +132,7 @@ func compareCaches(t *testing.T, b *Backend, cfg kv.Config) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	store, err := b.NewStore(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := kv.NewOn(store, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	device := newCache(t, b, cfg)
 	want, got := life(t, host, 1), life(t, device, 1)
 	if err := got.Validate(); err != nil {
 		t.Fatal(err)
@@ -179,13 +172,9 @@ func compareRows(t *testing.T, got, want *kv.Plane, page kv.PageID, head, slot i
 	}
 }
 
-// TestDeviceCacheRefusesWhatHasNoCode, and is then as it was.
-func TestDeviceCacheRefusesWhatHasNoCode(t *testing.T) {
-	b := open(t)
-	cfg := kv.Config{
-		NumKVHeads: 1, KeyDim: 8, ValueDim: 8, PageSize: 4, NumPages: 4, KeyType: kv.I8, ValueType: kv.I8,
-		KeyScales: kv.Scales{Kind: kv.TensorScale}, ValueScales: kv.Scales{Kind: kv.TensorScale},
-	}
+// newCache is a cache in the GPU's memory.
+func newCache(t *testing.T, b *Backend, cfg kv.Config) *kv.Cache {
+	t.Helper()
 	store, err := b.NewStore(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +183,17 @@ func TestDeviceCacheRefusesWhatHasNoCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// TestDeviceCacheRefusesWhatHasNoCode, and is then as it was.
+func TestDeviceCacheRefusesWhatHasNoCode(t *testing.T) {
+	b := open(t)
+	cfg := kv.Config{
+		NumKVHeads: 1, KeyDim: 8, ValueDim: 8, PageSize: 4, NumPages: 4, KeyType: kv.I8, ValueType: kv.I8,
+		KeyScales: kv.Scales{Kind: kv.TensorScale}, ValueScales: kv.Scales{Kind: kv.TensorScale},
+	}
+	c := newCache(t, b, cfg)
 	defer c.Close()
 	s := c.NewSequence()
 	x := make([]float32, 8)
@@ -214,14 +214,7 @@ func TestDecodeReadsDeviceCaches(t *testing.T) {
 	shape := attn.Shape{NumHeads: 8, NumKVHeads: 2, KeyDim: 64, ValueDim: 64}
 	for _, dtype := range []kv.DType{kv.F32, kv.BF16, kv.F8E4M3, kv.I4} {
 		cfg := kv.Config{NumKVHeads: 2, KeyDim: 64, ValueDim: 64, PageSize: 16, NumPages: 30, KeyType: dtype, ValueType: dtype}
-		store, err := b.NewStore(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := kv.NewOn(store, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newCache(t, b, cfg)
 		defer c.Close()
 		rng := rand.New(rand.NewPCG(4, 4))
 		s := c.NewSequence()

@@ -12,44 +12,37 @@ import (
 func TestScales(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	special := []float32{0, math.Float32frombits(NegZero), 1, -1, 1e-38, 1e-45, 3e38, inf, -inf, nan}
-	for _, level := range Levels() {
-		t.Run(level, func(t *testing.T) {
-			restore, err := SetLevel(level)
-			if err != nil {
-				t.Fatal(err)
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(21, 22))
+		draw := func() float32 {
+			if rng.IntN(2) == 0 {
+				return special[rng.IntN(len(special))]
 			}
-			defer restore()
-			rng := rand.New(rand.NewPCG(21, 22))
-			draw := func() float32 {
-				if rng.IntN(2) == 0 {
-					return special[rng.IntN(len(special))]
+			return float32(rng.NormFloat64())
+		}
+		for _, rows := range []int{0, 1, 3, 8} {
+			for keys := range TileKeys + 1 {
+				const stride = TileKeys + 3
+				s, x := make([]float32, 9*stride), make([]float32, keys)
+				for i := range s {
+					s[i] = draw()
 				}
-				return float32(rng.NormFloat64())
-			}
-			for _, rows := range []int{0, 1, 3, 8} {
-				for keys := range TileKeys + 1 {
-					const stride = TileKeys + 3
-					s, x := make([]float32, 9*stride), make([]float32, keys)
-					for i := range s {
-						s[i] = draw()
-					}
-					for i := range x {
-						x[i] = draw()
-					}
-					for _, unit := range []float32{1, 0x1p96, 0x1p-13} {
-						got, want := append([]float32(nil), s...), append([]float32(nil), s...)
-						ScaleScores(got, stride, rows, x)
-						scaleScoresGeneric(want, stride, rows, x)
-						sameBits(t, fmt.Sprintf("scores: %d rows of %d keys", rows, keys), got, want)
-						got, want = append([]float32(nil), s...), append([]float32(nil), s...)
-						ScaleWeights(got, stride, rows, x, unit)
-						scaleWeightsGeneric(want, stride, rows, x, unit)
-						sameBits(t, fmt.Sprintf("weights: %d rows of %d keys", rows, keys), got, want)
-					}
+				for i := range x {
+					x[i] = draw()
+				}
+				for _, unit := range []float32{1, 0x1p96, 0x1p-13} {
+					got, want := append([]float32(nil), s...), append([]float32(nil), s...)
+					ScaleScores(got, stride, rows, x)
+					scaleScoresGeneric(want, stride, rows, x)
+					sameBits(t, fmt.Sprintf("scores: %d rows of %d keys", rows, keys), got, want)
+					got, want = append([]float32(nil), s...), append([]float32(nil), s...)
+					ScaleWeights(got, stride, rows, x, unit)
+					scaleWeightsGeneric(want, stride, rows, x, unit)
+					sameBits(t, fmt.Sprintf("weights: %d rows of %d keys", rows, keys), got, want)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // sameBits compares bits; a NaN is any NaN.

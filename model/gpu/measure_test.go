@@ -140,35 +140,13 @@ func timed(d *Device, count int, one func(i int) error) (float64, error) {
 		return 0, err
 	}
 	defer graph.Destroy()
-	start, err := d.ctx.NewEvent()
-	if err != nil {
-		return 0, err
-	}
-	defer start.Destroy()
-	end, err := d.ctx.NewEvent()
-	if err != nil {
-		return 0, err
-	}
-	defer end.Destroy()
 	var all []float64
 	for range 7 {
-		if err := start.Record(d.stream); err != nil {
-			return 0, err
-		}
-		if err := graph.Launch(d.stream); err != nil {
-			return 0, err
-		}
-		if err := end.Record(d.stream); err != nil {
-			return 0, err
-		}
-		if err := end.Synchronize(); err != nil {
-			return 0, err
-		}
-		ms, err := end.Since(start)
+		seconds, err := d.seconds(func() error { return graph.Launch(d.stream) })
 		if err != nil {
 			return 0, err
 		}
-		all = append(all, float64(ms)*1e3/float64(count))
+		all = append(all, seconds*1e6/float64(count))
 	}
 	slices.Sort(all)
 	return all[len(all)/2], nil
