@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
@@ -118,4 +119,34 @@ func TestNarrowOverflow(t *testing.T) {
 			t.Errorf("%v %v: %#x, want %#x", c.e, c.x, got, c.want)
 		}
 	}
+}
+
+// TestNarrowEqualsPlain: bit for bit, in any number, at every level: numbers halfway between two of a type and
+// beside, subnormal, too large, and NaN; and not a byte beside.
+func TestNarrowEqualsPlain(t *testing.T) {
+	var all []float32
+	for code := range uint32(1 << 16) { // each number of 16 bits, and what lies beside and between
+		for _, low := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff} {
+			all = append(all, math.Float32frombits(code<<16|low))
+		}
+		all = append(all, float16.Frombits(uint16(code)).Float32()*(1+0x1p-11))
+	}
+	eachLevel(t, func(t *testing.T) {
+		for e := range Elem(NumElems) {
+			for n, at := 0, 0; at+n < len(all); n, at = (n+1)%67, at+n {
+				const guard = 0xa5
+				size := e.RowBytes(n)
+				got, want := make([]byte, size+1), make([]byte, size)
+				got[size] = guard
+				Narrow(got[:size], e, all[at:at+n])
+				narrowGeneric(want, e, all[at:at+n])
+				if !bytes.Equal(got[:size], want) {
+					t.Fatalf("%v of %v is %x, want %x", e, all[at:at+n], got[:size], want)
+				}
+				if got[size] != guard {
+					t.Fatalf("%v: dst was written past its end", e)
+				}
+			}
+		}
+	})
 }

@@ -187,6 +187,30 @@ func dotFor(b Block) DotFunc {
 	return float
 }
 
+// narrowKernel is assembly that stores whole vectors of float32 as another type.
+type narrowKernel = func(dst *byte, x *float32, vectors int)
+
+var (
+	narrowAVX512 = [NumElems]narrowKernel{F16: narrowF16AVX512, BF16: narrowBF16AVX512}
+	narrowAVX2   = [NumElems]narrowKernel{F16: narrowF16AVX2, BF16: narrowBF16AVX2}
+)
+
+func narrow(dst []byte, e Elem, src []float32) {
+	kernel, lanes := narrowAVX2[e], 8
+	if useAVX512 {
+		kernel, lanes = narrowAVX512[e], 16
+	}
+	n := len(src) / lanes
+	if n == 0 || !useAVX2 || kernel == nil {
+		narrowGeneric(dst, e, src)
+		return
+	}
+	_ = dst[e.RowBytes(len(src))-1]
+	kernel(&dst[0], &src[0], n)
+	n *= lanes
+	narrowGeneric(dst[e.RowBytes(n):], e, src[n:])
+}
+
 func gate(h, g, a, u []float32) {
 	lanes := 8
 	if useAVX512 {

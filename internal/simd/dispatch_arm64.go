@@ -48,6 +48,8 @@ func dequantise(b Block, dst []float32, src []byte) {
 	dequantiseNEON[b](&dst[0], &src[0], blocks)
 }
 
+func narrow(dst []byte, e Elem, src []float32) { narrowGeneric(dst, e, src) }
+
 func dotFor(b Block) DotFunc {
 	switch {
 	case useNEON && dotNEON[b] != nil:

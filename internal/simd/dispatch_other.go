@@ -13,6 +13,8 @@ func integerFor(Elem) *Integer            { return nil }
 
 func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
 
+func narrow(dst []byte, e Elem, src []float32) { narrowGeneric(dst, e, src) }
+
 func dotFor(b Block) DotFunc { return dotPlain(b) }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {

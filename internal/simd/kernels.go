@@ -133,4 +133,4 @@ func Widen(dst []float32, e Elem, src []byte) { widenGeneric(dst, e, src) }
 // stays NaN (quiet); F16, BF16 and E5M2 overflow to infinity; E4M3 saturates at
 // 448, as its OCP specification has it; I8 and I4 saturate, and NaN becomes 0.
 // An I4 row of odd length ends with a zero upper half.
-func Narrow(dst []byte, e Elem, src []float32) { narrowGeneric(dst, e, src) }
+func Narrow(dst []byte, e Elem, src []float32) { narrow(dst, e, src) }
