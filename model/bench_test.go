@@ -75,3 +75,42 @@ func readAll(memory []byte, threads int) time.Duration {
 	wg.Wait()
 	return time.Since(start)
 }
+
+// BenchmarkPrompt reads prompts of some lengths with the model that FLASHDEC_SMOLLM names. It reports tokens a second
+// and attention's part.
+func BenchmarkPrompt(b *testing.B) {
+	path := os.Getenv("FLASHDEC_SMOLLM")
+	if path == "" {
+		b.Skip("FLASHDEC_SMOLLM names no model")
+	}
+	m := openModel(b, path)
+	for _, length := range []int{128, 512, 2048, 6000} {
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("len=%d/threads=%d", length, threads), func(b *testing.B) { benchPrompt(b, m, length, threads) })
+		}
+	}
+}
+
+func benchPrompt(b *testing.B, m *model.Model, length, threads int) {
+	r := newRunner(b, m, model.Options{KeyType: kv.F16, ValueType: kv.F16, Threads: threads})
+	ctx, ids, logits := context.Background(), make([]int, length), make([]float32, r.Config().VocabSize)
+	for i := range ids {
+		ids[i] = i * 31 % r.Config().VocabSize
+	}
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		seq := r.NewSequence()
+		if err := seq.Feed(ctx, ids, logits, nil); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+		if err := seq.Free(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	slices.Sort(took)
+	stats := r.Stats()
+	b.ReportMetric(float64(length)/took[len(took)/2].Seconds(), "tokens/s")
+	b.ReportMetric(100*stats.Attention/stats.Seconds, "attention-%")
+}

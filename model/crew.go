@@ -18,7 +18,8 @@ type crew struct {
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
 	dots       [gguf.Q6_K + 1]simd.DotFunc // of types whose rows the kernels read where they lie
-	vectors    [fewRows]simd.Vector        // rows of x as these take them
+	vectors    []simd.Vector               // rows of x as these take them
+	rowByRow   bool                        // a row's products are the same bits whatever rows are beside it
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone.
@@ -40,7 +41,7 @@ type seat struct {
 	crew    *crew
 	number  int
 	off     [2][simd.TileKeys]int // lists of rows
-	scratch []float32             // rows of a quantised matrix, widened
+	panel   simd.Panel            // of a product of many rows
 	columns []float32             // part of a product with a matrix that is stored by columns
 
 	_    [64]byte     // what others take from is on a cache line of its own

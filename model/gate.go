@@ -21,6 +21,10 @@ func gateNamed(activation string) (network.Gate, error) {
 
 // applyGate is h = act(g)·u. h may be g or u.
 func applyGate(k network.Gate, h, g, u []float32) {
+	if k == network.SiLU {
+		simd.Gate(h, g, g, u)
+		return
+	}
 	var of gateArgs
 	for len(g) > 0 {
 		n := min(len(g), len(of.a))

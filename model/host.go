@@ -37,7 +37,7 @@ type host struct {
 var _ network.Steps = (*host)(nil)
 
 // newHost makes the CPU's steps, and a cache a layer.
-func newHost(n *network.Network, engine *flashdec.Engine, threads int, o network.Options) (*host, error) {
+func newHost(n *network.Network, engine *flashdec.Engine, threads int, rowByRow bool, o network.Options) (*host, error) {
 	b := &host{net: n, engine: engine, options: o}
 	for i := range n.Layers {
 		k := n.Layers[i].Kind
@@ -48,6 +48,7 @@ func newHost(n *network.Network, engine *flashdec.Engine, threads int, o network
 		b.caches = append(b.caches, network.Cache{Cache: cache, Kind: k})
 	}
 	b.crew = newCrew(threads, engine.Assist)
+	b.crew.rowByRow = rowByRow
 	return b, nil
 }
 

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"unsafe"
-
 	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/simd"
@@ -57,15 +55,18 @@ func (p *product) span() int {
 
 func (p *product) numSpans() int { return (p.w.Outputs() + p.span() - 1) / p.span() }
 
-// takesVectors reports whether products of n rows take x as vectors, which prepare makes.
-func (c *crew) takesVectors(w *network.Linear, n int) bool {
-	return n <= fewRows && int(w.Type) < len(c.dots) && c.dots[w.Type] != nil
+// takesVectors reports whether products of few rows take x as vectors, which prepare makes.
+func (c *crew) takesVectors(w *network.Linear) bool {
+	return int(w.Type) < len(c.dots) && c.dots[w.Type] != nil
 }
 
 // prepare makes vectors of the products' x, which is the same for all, where any takes them.
 func (c *crew) prepare(n int, products ...product) {
 	for i := range products {
-		if p := &products[i]; c.takesVectors(p.w, n) {
+		if p := &products[i]; c.takesVectors(p.w) {
+			for len(c.vectors) < n {
+				c.vectors = append(c.vectors, simd.Vector{})
+			}
 			for r := range n {
 				c.vectors[r].Set(row(p.x, r, p.w.Cols))
 			}
@@ -74,8 +75,13 @@ func (c *crew) prepare(n int, products ...product) {
 	}
 }
 
-// multiply computes products of n rows of one x each, all spread over the crew together.
+// multiply computes products of n rows of one x each, all spread over the crew together. What follows is for few
+// rows; panels.go has what is for many.
 func (c *crew) multiply(n int, products ...product) {
+	if c.takesPanels(n) {
+		c.multiplyMany(n, products...)
+		return
+	}
 	c.prepare(n, products...)
 	tasks := 0
 	for i := range products {
@@ -100,10 +106,8 @@ func (p *product) compute(s *seat, n, task int) {
 		p.byColumns(s, n, lo, hi)
 	case plain:
 		p.inPlace(s, n, lo, hi)
-	case s.crew.takesVectors(p.w, n):
-		p.dots(s, n, lo, hi)
 	default:
-		p.widened(s, n, lo, hi)
+		p.dots(s, n, lo, hi)
 	}
 	if p.w.Bias == nil {
 		return
@@ -134,33 +138,11 @@ func rowList(off []int, lo, hi, size int) []int {
 	return off
 }
 
-// fewRows is up to how many rows of x a quantised matrix is read once each: beyond, reading it into float32
-// once costs less.
-const fewRows = 4
-
 // dots multiplies with quantised rows that the kernels read where they lie.
 func (p *product) dots(s *seat, n, lo, hi int) {
 	dot, data := s.crew.dots[p.w.Type], p.w.Data[lo*p.w.RowBytes():hi*p.w.RowBytes()]
 	for i := range n {
 		dot(p.y[i*p.w.Rows+lo:i*p.w.Rows+hi], &s.crew.vectors[i], data)
-	}
-}
-
-// widenedRows is how many rows are widened at a time: with rows of some thousand elements they stay in
-// the cache until they are used.
-const widenedRows = 16
-
-// widened multiplies with rows that are read into float32 first.
-func (p *product) widened(s *seat, n, lo, hi int) {
-	cols := p.w.Cols
-	s.scratch = resize(s.scratch, widenedRows*cols)
-	for ; lo < hi; lo += widenedRows {
-		rows := min(widenedRows, hi-lo)
-		for i := range rows {
-			readRow(s.scratch[i*cols:], &p.w.Matrix, lo+i)
-		}
-		tile := simd.Tile{Data: bytesOf(s.scratch), Off: rowList(s.off[0][:], 0, rows, 4*cols)}
-		s.crew.scores[simd.F32](p.y[lo:], p.w.Rows, p.x, n, cols, tile, simd.Ahead{})
 	}
 }
 
@@ -193,9 +175,4 @@ func resize(s []float32, n int) []float32 {
 		return make([]float32, n)
 	}
 	return s[:n]
-}
-
-// bytesOf is the memory of x.
-func bytesOf(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }

@@ -28,6 +28,10 @@ func (b *host) AddMLP(i int) error {
 func (b *host) gated(n int, x []float32, gate, up *network.Linear) {
 	size := b.net.MLPSize
 	g, u := product{gate, x, b.gate}, product{up, x, b.up}
+	if b.crew.takesPanels(n) {
+		b.gatedMany(g, u, n)
+		return
+	}
 	if g.span() != u.span() { // of different types
 		b.crew.multiply(n, g, u)
 		b.crew.run(n, func(_ *seat, i int) {

@@ -37,7 +37,8 @@ type Options struct {
 	PageSize int
 	// NumSplits forces how many splits each sequence's keys are cut into. Zero lets the plan choose.
 	NumSplits int
-	// Invariant makes attention independent of a batch's other sequences and of the number of threads.
+	// Invariant makes a sequence's bits independent of a batch's other sequences and of the number of threads, on the
+	// CPU; prompts are read at half the pace. On a GPU it is attention that is made so.
 	Invariant bool
 }
 
@@ -131,7 +132,7 @@ func (r *Runner) open() (err error) {
 	if r.opt.Device != nil {
 		r.steps, err = r.opt.Device.Open(r.net, o)
 	} else {
-		r.steps, err = newHost(r.net, r.opt.Engine, r.opt.Threads, o)
+		r.steps, err = newHost(r.net, r.opt.Engine, r.opt.Threads, r.opt.Invariant, o)
 	}
 	if err == nil {
 		r.caches = r.steps.Caches()
