@@ -87,7 +87,8 @@ func (opts *Options) engine(b backend.Backend) *Engine {
 	return e
 }
 
-// Close stops the engine. Later calls return [ErrClosed].
+// Close stops the engine and closes its backend. Decodes under way finish; later calls
+// return [ErrClosed].
 func (e *Engine) Close() error {
 	if err := e.opened(); err != nil {
 		return err
@@ -111,7 +112,8 @@ func (e *Engine) Info() backend.Info {
 	return e.backend.Info()
 }
 
-// NewCache makes a paged KV cache that this engine can read.
+// NewCache makes a paged KV cache in the host's memory, which every engine can read; one
+// in a GPU's is made by package cuda. Errors are those of [kv.New].
 func (e *Engine) NewCache(cfg kv.Config) (*kv.Cache, error) { return kv.New(cfg) }
 
 // Batch is what a plan is made from: the sequences of a step, by their lengths,
@@ -237,7 +239,8 @@ type Output struct {
 	LSE []float32 // [queries, NumHeads] ln Σ exp(score), the sink counted in; nil if not wanted
 }
 
-// LSE2 is the log-sum-exp of a query and head in base 2; NaN where there is none.
+// LSE2 is LSE[i] in base 2, that of query i / NumHeads and head i mod NumHeads; NaN
+// where there is none.
 func (o *Output) LSE2(i int) attn.LSE2 {
 	if o == nil || i < 0 || i >= len(o.LSE) {
 		return attn.LSE2(math.NaN())
@@ -270,7 +273,7 @@ func (s *Step) NewStates() *attn.States {
 // out's contents are undefined. It wraps [attn.ErrShape] where buffers, view and
 // step do not fit each other, in particular where a sequence's length has changed
 // since the step was planned; and [kv.ErrStale] where a sequence has changed, or the
-// cache was closed, since the view was made.
+// cache was closed, since the view was made; and [ErrClosed].
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
 	switch {
 	case s == nil:

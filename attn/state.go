@@ -25,8 +25,8 @@ func Empty[F Float](valueDim int) State[F] {
 	return State[F]{M: math.Inf(-1), O: make([]F, valueDim)}
 }
 
-// SinkState returns the state of a learned sink: one exp(sink) in the
-// denominator and no value. Merge it exactly once, last. A sink of −Inf is the
+// SinkState returns the state of a learned sink, a natural-log score: one exp(sink)
+// in the denominator and no value. Merge it exactly once, last. A sink of −Inf is the
 // empty state; one of +Inf makes the row NaN, as a score of +Inf does.
 func SinkState[F Float](sink float32) State[F] {
 	m := float64(sink)

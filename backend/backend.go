@@ -1,5 +1,8 @@
 // Package backend is the line between what is computed and where: the interface
 // that the engine drives, and what a backend says of itself.
+//
+// A new backend implements [Backend], is given to flashdec.Open in its Options, and has
+// shown that it computes the same thing when it passes backendtest.Run.
 package backend
 
 import (

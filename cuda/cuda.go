@@ -42,7 +42,8 @@ type GPU struct {
 
 var _ backend.Backend = (*GPU)(nil)
 
-// Open opens a GPU of compute capability 8.0 or newer.
+// Open opens a GPU of compute capability 8.0 or newer. It loads the driver; where there
+// is none, or no such GPU, the error wraps [ErrNoGPU] and says what is missing.
 func Open(o Options) (*GPU, error) {
 	b, err := icuda.Open(icuda.Config{Device: o.Device})
 	if err != nil {
@@ -102,12 +103,13 @@ func (g *GPU) Free(p Pointer) error {
 	return g.b.Do(func() error { return g.b.Context().Free(nv.Pointer(p)) })
 }
 
-// Upload copies numbers to the GPU, after what is in its stream.
+// Upload copies numbers to memory of the GPU that has room for them, after what is in its
+// stream.
 func (g *GPU) Upload(to Pointer, from []float32) error {
 	return g.b.Do(func() error { return nv.Upload(g.b.Stream(), nv.Pointer(to), from) })
 }
 
-// Download copies numbers from the GPU once its stream has come so far.
+// Download copies len(to) numbers from the GPU once its stream has come so far.
 func (g *GPU) Download(to []float32, from Pointer) error {
 	return g.b.Do(func() error { return nv.Download(g.b.Stream(), to, nv.Pointer(from)) })
 }

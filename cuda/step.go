@@ -48,8 +48,8 @@ type Step struct {
 	step *icuda.Step
 }
 
-// NewStep checks a step as [backend.Launch.Validate] does and puts it on the GPU.
-// It wraps its errors.
+// NewStep checks a step as [backend.Launch.Validate] does and puts it on the GPU. It wraps
+// the errors of that check, or what the driver refuses.
 func (g *GPU) NewStep(c StepConfig) (*Step, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -92,7 +92,8 @@ func (c *StepConfig) validate() error {
 	return l.ValidateStep()
 }
 
-// Launch puts the step, for one layer, into a stream and returns.
+// Launch puts the step, for one layer, into a stream and returns. It wraps [attn.ErrShape]
+// where the layer has no address for Q or Out, or other planes than the step was made for.
 func (s *Step) Launch(layer Layer, stream Stream) error {
 	return s.gpu.b.Do(func() error { return s.launch(layer, s.gpu.stream(stream)) })
 }

@@ -39,7 +39,8 @@ var dtypes = [numDTypes]struct {
 	I4:     {"int4", 4, 7},
 }
 
-// ParseDType is the type that a name means. It wraps [attn.ErrOption].
+// ParseDType is the type that a name means: f32, f16, bf16, e4m3, e5m2, int8 or int4. It
+// wraps [attn.ErrOption].
 func ParseDType(name string) (DType, error) {
 	var names []string
 	for t := range numDTypes {

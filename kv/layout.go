@@ -1,5 +1,17 @@
 // Package kv holds the keys and values that decode attention reads: a paged cache,
 // and views of tensors that lie elsewhere.
+//
+//	New ──▶ Cache ──NewSequence, Fork──▶ Sequence ──Append──▶ pages ──Cache.View──▶ View
+//	                                     tensors of the caller's ──Contiguous──▶ View
+//
+// A page holds the keys and values of PageSize tokens, for all KV heads, in one of the
+// [Layout]s; a sequence takes pages as it grows and gives them back when it is cut or
+// freed. A [View] is all that a kernel needs to know: two planes with strides, and a
+// table of pages a sequence. It may be written by hand, for pages that another program
+// has laid out.
+//
+// Elements are stored as a [DType]: floats are rounded to it, quantised ones have
+// [Scales].
 package kv
 
 // Layout is the order of the dimensions inside a page. Both keep the elements

@@ -42,7 +42,8 @@ type Options struct {
 	Invariant bool
 }
 
-// Device computes models elsewhere than on the CPU.
+// Device computes models elsewhere than on the CPU. Package model/gpu has one for NVIDIA's; the methods are between
+// packages of this module.
 type Device interface{ network.Device }
 
 const (
@@ -245,8 +246,8 @@ type Part struct {
 // Forward appends tokens to sequences and computes the logits of what may follow. All parts together are
 // at most [Options.BatchTokens] tokens; a sequence comes in one part only.
 //
-// On an error, and when ctx is done before the end, the sequences are as they were. It wraps ErrInput,
-// ErrContext, ErrNoPages of package kv, or the cause of ctx.
+// On an error, and when ctx is done before the end, the sequences are as they were. It wraps [ErrInput],
+// [ErrContext], [kv.ErrNoPages], or the cause of ctx.
 func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: no context", ErrInput)

@@ -52,7 +52,8 @@ type Device struct {
 
 var _ network.Device = (*Device)(nil)
 
-// New loads the kernels, and cuBLAS where there is one. Close the device before the GPU.
+// New loads the kernels, and cuBLAS where there is one: [Device.BLAS] tells. Close the device before the GPU. It
+// wraps [cuda.ErrNoGPU] where g is nil, or what the driver or a cuBLAS that [BLASEnv] names refuses.
 func New(g *cuda.GPU) (*Device, error) {
 	if g == nil {
 		return nil, fmt.Errorf("%w: the GPU is nil, want one that cuda.Open opened", nv.ErrNoGPU)
