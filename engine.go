@@ -273,7 +273,9 @@ func (s *Step) NewStates() *attn.States {
 // out's contents are undefined. It wraps [attn.ErrShape] where buffers, view and
 // step do not fit each other, in particular where a sequence's length has changed
 // since the step was planned; and [kv.ErrStale] where a sequence has changed, or the
-// cache was closed, since the view was made; and [ErrClosed].
+// cache was closed, since the view was made; and [ErrClosed]. Keys and values that
+// lie in a file of package tensorfile, and are gone since it was cut short, are its
+// ErrCut.
 func (e *Engine) Decode(ctx context.Context, s *Step, q []float32, view kv.View, out *Output) error {
 	switch {
 	case s == nil:

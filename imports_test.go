@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"sample":              {},
 	"gguf":                {"internal/filemap", "internal/simd"},
 	"internal/network":    {"", "attn", "kv", "gguf"},
-	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/network", "internal/plainjson", "internal/simd"},
+	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/filemap", "internal/network", "internal/plainjson", "internal/simd"},
 	"model/modeltest":     {"model", "tensorfile"},
 	"model/gpu":           {"attn", "kv", "backend", "gguf", "cuda", "internal/cuda/build", "internal/network", "internal/nv"},
 	"internal/jinja":      {},
@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"plan":                {"attn"},
 	"backend":             {"attn", "kv", "plan"},
 	"backend/backendtest": {"attn", "kv", "plan", "backend"},
-	"internal/cpu":        {"attn", "kv", "plan", "backend", "internal/simd"},
+	"internal/cpu":        {"attn", "kv", "plan", "backend", "internal/filemap", "internal/simd"},
 	"internal/nv":         {},
 	"internal/cuda/build": {},
 	"internal/cuda/gen":   {"internal/cuda/build"},
@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/gpubench":   {"", "kv", "plan", "backend", "internal/bench", "internal/cuda", "internal/nv"},
 	"internal/chart":      {"internal/bench"},
 	"bench/table":         {"kv", "internal/bench", "internal/chart", "internal/whole"},
-	"cmd/flashdec":        {"", "model", "model/gpu", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/gpubench", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "model/gpu", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/filemap", "internal/gpubench", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

@@ -49,7 +49,8 @@ type Tensor struct {
 }
 
 // Open maps a file and parses it. Tensors point into the mapping: they are read-only, they end with
-// Close, and they need the file to keep its length meanwhile.
+// Close, and they need the file to keep its length meanwhile: reading what was cut off faults, or is
+// [tensorfile.ErrCut] of what this module computes.
 //
 // Errors name the path, and wrap ErrFormat, ErrType or os's.
 func Open(path string) (*File, error) {

@@ -2,10 +2,12 @@ package model
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/simd"
 )
 
@@ -43,6 +45,7 @@ type seat struct {
 	off     [2][simd.TileKeys]int // lists of rows
 	panel   simd.Panel            // of a product of many rows
 	columns []float32             // part of a product with a matrix that is stored by columns
+	fault   error                 // what ended its work: a file of weights that was cut short
 
 	_    [64]byte     // what others take from is on a cache line of its own
 	next atomic.Int64 // the seat's next task
@@ -89,6 +92,9 @@ func newCrew(threads int, assist func(until func() bool) bool) *crew {
 
 // begin says that jobs will follow one another until end, and wakes those who sleep.
 func (c *crew) begin() {
+	for _, s := range c.seats {
+		s.fault = nil
+	}
 	c.stepping.Store(true)
 	c.rouse()
 }
@@ -131,8 +137,19 @@ func (c *crew) run(n int, do func(s *seat, task int)) {
 	c.do = nil
 }
 
+// fault is the first error since begin, in the order of the seats. Tasks behind it are not all done.
+func (c *crew) fault() error {
+	for _, s := range c.seats {
+		if s.fault != nil {
+			return s.fault
+		}
+	}
+	return nil
+}
+
 // work does a seat's share of the tasks, and then what others have not begun of theirs.
 func (c *crew) work(s *seat) {
+	defer filemap.Recover(&s.fault, debug.SetPanicOnFault(true))
 	for i := range c.seats {
 		from := c.seats[(s.number+i)%len(c.seats)]
 		for task := from.next.Add(1) - 1; task < from.end; task = from.next.Add(1) - 1 {

@@ -3,9 +3,11 @@ package model
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/flashdec/flashdec"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/network"
 )
 
@@ -75,8 +77,9 @@ func (b *host) closeCaches() error {
 	return err
 }
 
-// Run implements [network.Steps].
-func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) error {
+// Run implements [network.Steps]. A file of weights that was cut short is an error.
+func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) (err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	b.in, b.tokens = in, len(in.IDs)
 	b.crew.begin()
 	defer func() {
@@ -88,7 +91,10 @@ func (b *host) Run(_ context.Context, in *network.Batch, pass func() error) erro
 	if err := b.plan(); err != nil {
 		return err
 	}
-	return pass()
+	if err := pass(); err != nil {
+		return err
+	}
+	return b.crew.fault()
 }
 
 func (b *host) reserve() {

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 
 	"github.com/flashdec/flashdec/gguf"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/network"
 )
 
@@ -23,10 +25,12 @@ type Model struct {
 }
 
 // Open loads a Hugging Face folder (config.json with model.safetensors or shards and their index) or a
-// GGUF file. The files must keep their length while the model is open.
+// GGUF file. The files must keep their length while the model is open: what was cut off is
+// [tensorfile.ErrCut] of who needs it.
 //
 // Errors name the path, and wrap ErrConfig, ErrWeight, or those of tensorfile, gguf and os.
-func Open(path string) (*Model, error) {
+func Open(path string) (_ *Model, err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -247,7 +247,7 @@ type Part struct {
 // at most [Options.BatchTokens] tokens; a sequence comes in one part only.
 //
 // On an error, and when ctx is done before the end, the sequences are as they were. It wraps [ErrInput],
-// [ErrContext], [kv.ErrNoPages], or the cause of ctx.
+// [ErrContext], [kv.ErrNoPages], [tensorfile.ErrCut] where a file of weights was cut short, or the cause of ctx.
 func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: no context", ErrInput)

@@ -3,6 +3,8 @@ package tensorfile
 import (
 	"errors"
 	"fmt"
+
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
 // The errors of this package wrap one of these, or an error of package os.
@@ -15,6 +17,9 @@ var (
 	ErrShape = errors.New("shape does not fit")
 	// ErrTooLarge: a size passes a limit of the format, of this package, or of the address space.
 	ErrTooLarge = errors.New("too large")
+	// ErrCut: a mapped file was cut short, or its disk failed, and what was read of it is gone. It comes from
+	// the decodes and models of this module that read a tensor where it lies; a program's own reads fault.
+	ErrCut = filemap.ErrCut
 )
 
 // quote is %q for names that come from a file, kept short enough for a line.

@@ -19,8 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
 // File is the contents of one file.
@@ -44,8 +47,8 @@ type mapping struct {
 // the one that its extension names. The tensor of an .npy file is named after the file.
 //
 // Tensors point into the mapping: they are read-only (writing to their Data faults), they end with
-// Close, and they need the file to keep its length meanwhile (reading what was cut off faults). A file
-// that is replaced by rename, as Write does, is safe.
+// Close, and they need the file to keep its length meanwhile (reading what was cut off faults, or is
+// ErrCut). A file that is replaced by rename, as Write does, is safe.
 //
 // Errors name the path, and wrap ErrFormat, ErrDType, ErrShape, ErrTooLarge or os's.
 func Open(path string) (*File, error) {
@@ -85,7 +88,8 @@ func Index(path string) (*File, error) {
 // memory. Not for several goroutines at once.
 //
 // It stops with ctx's cause. Errors are Open's; a name that the file does not have is ErrFormat.
-func (f *File) Load(ctx context.Context, name string) (Tensor, error) {
+func (f *File) Load(ctx context.Context, name string) (_ Tensor, err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	t, ok := f.Tensor(name)
 	if !ok {
 		return Tensor{}, fmt.Errorf("tensorfile: %s: no tensor %s: %w", f.path, quote(name), ErrFormat)

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -121,7 +123,8 @@ func (c *decodeCase) lengths() string {
 // newCase checks everything that a file says about a case: names, types and shapes
 // first, so that nothing large is read from a file that is refused. After it,
 // nothing about the case can fail.
-func newCase(ctx context.Context, path string, f *tensorfile.File) (*decodeCase, error) {
+func newCase(ctx context.Context, path string, f *tensorfile.File) (_ *decodeCase, err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c := &decodeCase{path: path, file: f}
 	r := caseReader{ctx, path, f, c}
 	for _, step := range [...]func() error{

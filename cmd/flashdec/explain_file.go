@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/plan"
 )
 
@@ -54,6 +56,7 @@ func (cmd *explainCmd) explainFile(t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c.warn(t)
 	if err := cmd.checkPage(); err != nil {
 		return err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -69,7 +71,7 @@ func each(ctx context.Context, threads, n int, f func(i int) error) error {
 				if i >= n {
 					return
 				}
-				if err := f(i); err != nil {
+				if err := guarded(f, i); err != nil {
 					cancel(err)
 				}
 			}
@@ -80,6 +82,12 @@ func each(ctx context.Context, threads, n int, f func(i int) error) error {
 		return context.Cause(ctx)
 	}
 	return nil
+}
+
+// guarded is f(i); a file that was cut short is an error.
+func guarded(f func(i int) error, i int) (err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
+	return f(i)
 }
 
 // source yields a part's keys and values, as an [attn.KeyValues] of one head.

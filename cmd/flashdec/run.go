@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
 type runCmd struct {
@@ -75,6 +77,7 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c.warn(t)
 	if cmd.Out != "" {
 		if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {

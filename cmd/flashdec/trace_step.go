@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/timeline"
 	"github.com/flashdec/flashdec/kv"
 )
@@ -80,7 +82,8 @@ func (s *tracedStep) open(f *engineFlags, u *tuner) (err error) {
 }
 
 // fromFile is the step of a file.
-func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) error {
+func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) (err error) {
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c, err := openCase(ctx, cmd.File)
 	if err != nil {
 		return err

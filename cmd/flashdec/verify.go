@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flashdec/flashdec/internal/filemap"
 )
 
 type verifyCmd struct {
@@ -164,6 +167,7 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c.warn(t)
 	r.Rules = c.rulesLine()
 	d, err := newDecoder(ctx, c, &cmd.engineFlags)

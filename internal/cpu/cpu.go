@@ -96,6 +96,9 @@ func (b *Backend) Decode(ctx context.Context, l *backend.Launch) error {
 	j.record(b.threads)
 	b.pool.run(j, helpers)
 	j.recorder.end()
+	if err := j.fault(helpers + 1); err != nil {
+		return err
+	}
 	if j.stopped.Load() {
 		return context.Cause(ctx)
 	}

@@ -38,6 +38,7 @@ type worker struct {
 	rows  int  // queries of the tile × group
 	end   int  // where the keys end that the query tile sees of the split
 	only  bool // it sees one chunk of them
+	fault error
 
 	streams []stream // of the task's KV heads
 	walking []stream // those whose keys are being walked: all, or one once more

@@ -1,11 +1,13 @@
 package cpu
 
 import (
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
@@ -79,7 +81,7 @@ func (j *job) seat(helpers int) {
 	group := j.launch.Shape.GroupSize()
 	rows := func(queries int) int { return min(queries, tileQueries(group)) * group }
 	for i, w := range j.seats[:helpers+1] {
-		w.job, w.lane = j, i
+		w.job, w.lane, w.fault = j, i, nil
 		w.reserve(heads, rows(queries), rows(beside), p.MaxSplits())
 	}
 }
@@ -123,8 +125,13 @@ func Helpers(shape attn.Shape, items []plan.Item, threads, perHelper int) (helpe
 	return max(min(most, work/perHelper), 0), work
 }
 
-// work computes tasks until none is left.
+// work computes tasks until none is left. One whose memory is that of a file that was cut short ends it, and
+// is the worker's fault; the caller's seat has the units without an item, too.
 func (j *job) work(w *worker) {
+	defer filemap.Recover(&w.fault, debug.SetPanicOnFault(true))
+	if w.lane == 0 {
+		j.mergeEmpty(w)
+	}
 	for {
 		i := int(j.next.Add(1)) - 1
 		if i >= len(j.tasks) {
@@ -135,6 +142,16 @@ func (j *job) work(w *worker) {
 			break
 		}
 	}
+}
+
+// fault is the first error of those who worked, in the order of their seats.
+func (j *job) fault(workers int) error {
+	for _, w := range j.seats[:workers] {
+		if w.fault != nil {
+			return w.fault
+		}
+	}
+	return nil
 }
 
 // finish notes that a split of the worker's task, begun at some time, is computed.

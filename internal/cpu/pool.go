@@ -64,8 +64,13 @@ func (p *pool) run(j *job, helpers int) {
 	if helpers > 0 {
 		p.offer(j, helpers)
 	}
-	j.mergeEmpty(j.seats[0])
+	defer p.part(j, helpers)
 	j.work(j.seats[0])
+}
+
+// part ends the offer and waits for those who joined the job, also where the
+// caller comes to no good end.
+func (p *pool) part(j *job, helpers int) {
 	if helpers > 0 {
 		p.withdraw(j)
 		linger(func() bool { return j.working.Load() == 0 })

@@ -16,8 +16,8 @@ var (
 )
 
 // Open returns the bytes of a regular file, read-only, and what gives them back. The file must keep
-// its length meanwhile: reading what was cut off faults. Where the system has no mapping, the bytes
-// are a copy.
+// its length meanwhile: reading what was cut off faults, see [Recover]. Where the system has no mapping,
+// the bytes are a copy.
 //
 // Errors name the path, and wrap ErrNotRegular, ErrTooLarge or os's.
 func Open(path string) (data []byte, unmap func() error, err error) {

@@ -22,5 +22,9 @@ func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) 
 	if size >= hugeFrom {
 		adviseHuge(data)
 	}
-	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
+	note(data, f.Name())
+	return data, func() error {
+		forget(data)
+		return os.NewSyscallError("munmap", unix.Munmap(data))
+	}, nil
 }
