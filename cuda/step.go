@@ -93,7 +93,8 @@ func (c *StepConfig) validate() error {
 }
 
 // Launch puts the step, for one layer, into a stream and returns. It wraps [attn.ErrShape]
-// where the layer has no address for Q or Out, or other planes than the step was made for.
+// where the layer has no address for Q or Out, and [ErrStale] where its planes are of another
+// type, strides, scales or alignment than the step was made for.
 func (s *Step) Launch(layer Layer, stream Stream) error {
 	return s.gpu.b.Do(func() error { return s.launch(layer, s.gpu.stream(stream)) })
 }
