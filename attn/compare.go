@@ -14,10 +14,10 @@ import (
 // Limits of causes that add up add up, field by field. The argument for each is
 // in docs/NUMERICS.md.
 type Limits struct {
-	Out         float64
+	Out         float64 // a share of V
 	OutAbsolute float64
-	LSE         float64
-	LSERelative float64
+	LSE         float64 // absolute, natural
+	LSERelative float64 // a share of the reference's
 	// Score is how far a score may be off, in units of 2⁻²⁴ (half a unit in the
 	// last place of 1) of the sum of its absolute products.
 	Score float64

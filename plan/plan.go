@@ -75,8 +75,8 @@ const Whole = -1
 // Unit is one merge: rows of items, in the order of the keys.
 type Unit struct {
 	Seq        int
-	Head       int
-	Query      int
+	Head       int // KV head
+	Query      int // first query, counted within the sequence
 	NumQueries int
 	Begin, End int // keys that any of its queries sees; equal when none
 	NumSplits  int // 0 when it sees no key

@@ -80,3 +80,20 @@ func TestBinsCover(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintableShowsNoControl: what a display would obey (escapes, ends of lines, turns of
+// direction, bytes that are no text) has a sign in its place, and a text of any length an end.
+func TestPrintableShowsNoControl(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ünïcode ⏎":                   "plain ünïcode ⏎",
+		"a\nb\tc":                           "a⏎b⇥c",
+		"\x1b[31mred\x07":                   "�[31mred�",
+		"\u202eright\xff":                   "�right�",
+		strings.Repeat("é", longestToken):   strings.Repeat("é", longestToken),
+		strings.Repeat("é", longestToken+1): strings.Repeat("é", longestToken) + "…",
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("%q is shown as %q, want %q", in, got, want)
+		}
+	}
+}
