@@ -124,6 +124,14 @@ func (m *Model) WeightBytes() int {
 	return m.network.WeightBytes()
 }
 
+// MultiplyAdds is how many a prompt of so many tokens takes, with the logits of its last.
+func (m *Model) MultiplyAdds(tokens int) int64 {
+	if m == nil || m.network == nil {
+		return 0
+	}
+	return m.network.MultiplyAdds(tokens)
+}
+
 // Close unmaps the files. While runners of the model are open it does not, and returns an error that
 // wraps ErrInput, as it does when the model is closed already.
 func (m *Model) Close() error {

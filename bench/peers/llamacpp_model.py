@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Decode steps of llama.cpp on the CPU, through llama-cpp-python, measured in the same rounds as
-flashdec's, a request a line on stdin:
+"""Decode steps of llama.cpp on the CPU, and prompts that it reads, through llama-cpp-python, measured in the
+same rounds as flashdec's, a request a line on stdin:
 
     pip install llama-cpp-python==0.3.36
     flashdec bench --model MODEL.gguf --json --peer "python3 bench/peers/llamacpp_model.py"
@@ -58,6 +58,19 @@ class Decoder:
             self.tokens = tokens
         every = os.cpu_count()
         lib.llama_set_n_threads(self.context, every, every)
+        self.read(tokens)
+
+    def prompt(self, tokens, threads):
+        """Reads a prompt from nothing on, with the logits of its last token."""
+        lib.llama_memory_clear(self.memory, True)
+        self.tokens = 0
+        lib.llama_set_n_threads(self.context, threads, threads)
+        start = time.perf_counter()
+        self.read(tokens)
+        return time.perf_counter() - start
+
+    def read(self, tokens):
+        """Reads text until the sequence has that many tokens."""
         while self.tokens < tokens:
             n = min(512, tokens - self.tokens)
             self.decode([(self.tokens + i) * 31 % self.vocabulary for i in range(n)])
@@ -80,14 +93,16 @@ def main():
     decoders = {}
     for line in sys.stdin:
         ask = json.loads(line)
-        if "model" not in ask or ask["kv_dtype"] not in TYPES or ask["context"] > LARGEST or not os.path.isfile(ask["model"]):
-            print(json.dumps({"missing": "it decodes GGUF models with f32 or f16 caches, up to LLAMACPP_CONTEXT tokens"}), flush=True)
+        tokens = ask.get("prompt", ask.get("context", 0))
+        if "model" not in ask or ask["kv_dtype"] not in TYPES or tokens > LARGEST or not os.path.isfile(ask["model"]):
+            print(json.dumps({"missing": "it computes GGUF models with f32 or f16 caches, up to LLAMACPP_CONTEXT tokens"}), flush=True)
             continue
         key = ask["model"], ask["kv_dtype"]
         if key not in decoders:
             decoders[key] = Decoder(*key)
-        seconds = decoders[key].steps(ask["context"], ask["threads"])
-        print(json.dumps({"impl": "llama.cpp", "kernel": kernel, "kv_dtype": ask["kv_dtype"], "kv_bytes": decoders[key].token_bytes * ask["context"], "seconds": seconds}), flush=True)
+        measure = decoders[key].prompt if "prompt" in ask else decoders[key].steps
+        seconds = measure(tokens, ask["threads"])
+        print(json.dumps({"impl": "llama.cpp", "kernel": kernel, "kv_dtype": ask["kv_dtype"], "kv_bytes": decoders[key].token_bytes * tokens, "seconds": seconds}), flush=True)
 
 
 if __name__ == "__main__":

@@ -193,10 +193,10 @@ func drawSuite(files map[string][]byte, text *strings.Builder, rows []bench.Row,
 		if n > 0 {
 			name, what = fmt.Sprintf("%s-%d", name, n), what+fmt.Sprintf(", threads: %d", n)
 		}
-		if r.Suite == bench.ModelSuite {
+		if against := map[string]string{bench.ModelSuite: "context", bench.PromptSuite: "a prompt's length"}[r.Suite]; against != "" {
 			for _, model := range distinct(part, func(r bench.Row) string { return r.Model }) {
 				its := slices.DeleteFunc(slices.Clone(part), func(r bench.Row) bool { return r.Model != model })
-				if err := add(slug(fmt.Sprintf("%s %s", name, model)), fmt.Sprintf("%s, %s: tokens a second against context", model, what), chart.Write, its); err != nil {
+				if err := add(slug(fmt.Sprintf("%s %s", name, model)), fmt.Sprintf("%s, %s: tokens a second against %s", model, what, against), chart.Write, its); err != nil {
 					return err
 				}
 			}

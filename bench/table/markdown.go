@@ -36,6 +36,9 @@ func tableOf(rows []bench.Row) string {
 	if rows[0].Suite == bench.ModelSuite {
 		return modelTable(rows)
 	}
+	if rows[0].Suite == bench.PromptSuite {
+		return promptTable(rows)
+	}
 	return suiteTable(rows)
 }
 

@@ -143,6 +143,34 @@ func TestModelTable(t *testing.T) {
 	}
 }
 
+// TestPromptTable: a line a prompt and number of threads, with what multiply-adds alone allow and each way's share of it.
+func TestPromptTable(t *testing.T) {
+	row := func(impl string, tokens int, seconds, peak float64) bench.Row {
+		r := measured(bench.PromptSuite, "bead", impl, "f16", tokens, seconds, 0)
+		r.Model, r.TokenRate, r.Threads, r.MultiplyAdds, r.Peak, r.Spread = "bead-8B", float64(tokens)/seconds, 2, 50e9, peak, 0
+		if peak > 0 {
+			r.Share = r.Floor() / seconds
+		}
+		return r
+	}
+	text := &strings.Builder{}
+	rows := []bench.Row{row("flashdec", 2048, 10, 1e10), disturbed(row("abacus", 2048, 50, 1e10)), row("flashdec", 100, 8, 0)}
+	if err := run(text, []string{record(t, rows...)}, "", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, say := range []string{
+		"### prompt on Abacus",
+		"| model | prompt, tokens | threads | multiply-adds | these alone, tokens/s | flashdec | abacus |",
+		"| bead-8B | 2K | 2 | 50 G | 410 | 205 (50%) | 41.0 (10% ~) |",
+		"| bead-8B | 100 | 2 | 50 G | – | 12.5 | – |",
+		"Multiply-adds alone were disturbed",
+	} {
+		if !strings.Contains(text.String(), say) {
+			t.Errorf("the table lacks %q:\n%s", say, text)
+		}
+	}
+}
+
 // TestHostileNames: what rows are named ends no cell, no line, and is not obeyed by a terminal.
 func TestHostileNames(t *testing.T) {
 	r := measured("types", "a|b\n| c \x1b[2J", "way|\n", "f16\r", 100, 0.01, 3e10)

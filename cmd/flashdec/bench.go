@@ -22,8 +22,8 @@ type benchCmd struct {
 	MB       int      `name:"mb" help:"Bytes of keys and values of a type to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
-	Model    string   `help:"Measure a model's decode steps in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
-	Contexts []int    `help:"With --model: how many tokens a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	Model    string   `help:"Measure how a model reads prompts and decodes in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
+	Contexts []int    `help:"With --model: how many tokens a prompt has, and a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
 	KVDType  string   `name:"kv-dtype" help:"With --model: store keys and values as T (default ${default})." default:"f16" placeholder:"T"`
 
 	anyContexts bool // none was asked for: those that the model has
@@ -57,10 +57,11 @@ among many of a CUDA graph, over places that together exceed the L2 cache; so is
 the read. Nobody would run direct and plain there: they are left out, and so are the
 suites levels and threads.
 
-A model (--model) decodes with the plan's splits and without (unsplit). Its step
+A model (--model) reads prompts first, which is held against multiply-adds alone.
+Then it decodes with the plan's splits and without (unsplit). Its step
 reads all weights beside keys and values, and so does the bare read. Keys and values
 are made up, since the time does not depend on them. On a GPU all of it is computed
-there.
+there. Long prompts take long: --contexts 128,512,2048 is some two minutes.
 
 Suites:
 

@@ -35,7 +35,8 @@ type modelWay struct {
 	logits []float32
 }
 
-// measureModel measures at each context, with each number of threads.
+// measureModel measures at each context, with each number of threads: how fast a prompt of as many tokens is read, and
+// how fast tokens are decoded after it.
 func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err error) {
 	threads := cmd.threadCounts(bench.ModelSuite)
 	contexts, err := cmd.modelContexts(len(threads), freeMemory())
@@ -65,17 +66,24 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	bar := report.t.bar(len(contexts)*len(all), "measuring")
+	bar := report.t.bar(2*len(contexts)*len(all), "measuring")
 	defer bar.done()
-	for _, n := range contexts {
-		for _, b := range all {
-			if err := b.measure(ctx, n, read, p, report); err != nil {
-				return err
+	each := func(measure func(b *modelBench, tokens int) error) error {
+		for _, n := range contexts {
+			for _, b := range all {
+				if err := measure(b, n); err != nil {
+					return err
+				}
+				bar.step()
 			}
-			bar.step()
 		}
+		return nil
 	}
-	return nil
+	// Prompts come first: decoding keeps its sequences.
+	if err := each(func(b *modelBench, n int) error { return b.measurePrompt(ctx, n, p, report) }); err != nil {
+		return err
+	}
+	return each(func(b *modelBench, n int) error { return b.measure(ctx, n, read, p, report) })
 }
 
 // modelReader reads memory, and nothing else, where a model is computed.
@@ -173,7 +181,8 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *modelReader,
 		}
 		ways = append(ways, &w.ModelSteps)
 	}
-	other, err := p.steps(ctx, b.cmd.Model, b.threads, ways[0])
+	request := peerModelRequest{Model: b.cmd.Model, Context: tokens, KVDType: b.cmd.KVDType, Threads: b.threads}
+	other, err := p.modelWay(ctx, request, ways[0])
 	if err != nil {
 		return err
 	}

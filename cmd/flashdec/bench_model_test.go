@@ -9,9 +9,17 @@ import (
 	"testing"
 )
 
-// TestBenchModel: a row a context, number of threads and way, of weights, keys and values together.
+// suiteRows are the rows of a suite.
+func suiteRows(rows []map[string]any, suite string) []map[string]any {
+	return slices.DeleteFunc(slices.Clone(rows), func(row map[string]any) bool { return row["suite"] != suite })
+}
+
+// TestBenchModel: a row a context, number of threads and way, of weights, keys and values together; and before
+// them one a prompt.
 func TestBenchModel(t *testing.T) {
 	rows := objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"gemma3", "--contexts=40,8", "--rounds=2", "--json").stdout)
+	checkPrompts(t, suiteRows(rows, "prompt"))
+	rows = suiteRows(rows, "model")
 	at := map[[2]any]int{}
 	kvBytes := map[any]any{}
 	for _, row := range rows {
@@ -42,10 +50,27 @@ func TestBenchModel(t *testing.T) {
 	}
 }
 
+// checkPrompts: prompts of 8 and of 40 tokens are held against their multiply-adds.
+func checkPrompts(t *testing.T, rows []map[string]any) {
+	t.Helper()
+	adds := map[any]float64{}
+	for _, row := range rows {
+		number := func(name string) float64 { return row[name].(float64) }
+		adds[row["len"]] = number("multiply_adds")
+		if row["model"] != "gemma3" || row["impl"] != "flashdec" || row["q_len"] != row["len"] || number("tokens_per_second") != number("len")/number("seconds") ||
+			!(number("share") > 0) {
+			t.Errorf("a row of a prompt: %v", row)
+		}
+	}
+	if len(adds) != 2 || adds[8.0] < 1 || adds[40.0] <= 4*adds[8.0] {
+		t.Errorf("multiply-adds by length are %v, want those of 8 and five times as many of 40, but for the logits", adds)
+	}
+}
+
 func TestBenchModelForms(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "a.svg")
 	text := want(t, exitDone, "bench", "--model="+goldenModels+"qwen3", "--contexts=8,16", "--rounds=1", "--threads=1", "--plot="+plot).stdout
-	for _, say := range []string{"qwen3", "tokens/s", "of ceiling", "unsplit", "16"} {
+	for _, say := range []string{"qwen3", "reading a prompt", "of multiply-adds alone", "decoding", "tokens/s", "of ceiling", "unsplit", "16"} {
 		if !strings.Contains(text, say) {
 			t.Errorf("the table lacks %q:\n%s", say, text)
 		}
@@ -61,10 +86,11 @@ func TestBenchModelOnGPU(t *testing.T) {
 		t.Skip("no GPU")
 	}
 	rows := objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"gemma2", "--backend=cuda", "--contexts=40", "--rounds=2", "--json").stdout)
-	if len(rows) != 2 {
-		t.Fatalf("%d rows, want one of flashdec and one of unsplit", len(rows))
+	decoded := suiteRows(rows, "model")
+	if len(decoded) != 2 || len(rows) != 3 {
+		t.Fatalf("%d rows, want one of a prompt, one of flashdec and one of unsplit", len(rows))
 	}
-	for _, row := range rows {
+	for _, row := range decoded {
 		if row["backend"] != "cuda" || row["threads"] != 0.0 || row["weight_bytes"].(float64) <= 0 || row["ceiling_bytes_per_second"].(float64) <= 0 {
 			t.Errorf("a row that does not say what was measured: %v", row)
 		}
@@ -78,13 +104,14 @@ func TestBenchModelPeer(t *testing.T) {
 	for _, row := range objects(t, want(t, exitDone, "bench", "--model="+goldenModels+"qwen3", "--contexts=8", "--rounds=2", "--threads=1", "--json", "--peer="+os.Args[0]).stdout) {
 		if row["impl"] == "abacus" {
 			peers++
-			if row["seconds"] != 0.5 || row["kv_dtype"] != "beads" || row["kv_bytes"] != 500.0 || row["tokens_per_second"] != 2.0 {
+			rate := map[any]float64{"prompt": 8 / 0.5, "model": 1 / 0.5}[row["suite"]]
+			if row["tokens_per_second"] != rate || row["seconds"] != 0.5 || row["kv_dtype"] != "beads" || row["kv_bytes"] != 500.0 {
 				t.Errorf("the peer's row is %v", row)
 			}
 		}
 	}
-	if peers != 1 {
-		t.Errorf("%d rows of the peer, want 1", peers)
+	if peers != 2 {
+		t.Errorf("%d rows of the peer, want one of the prompt and one of decoding", peers)
 	}
 }
 

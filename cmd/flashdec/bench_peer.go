@@ -46,6 +46,14 @@ type peerModelRequest struct {
 	Threads int    `json:"threads"`
 }
 
+// peerPromptRequest asks for a prompt of so many tokens to be read, from nothing on.
+type peerPromptRequest struct {
+	Model   string `json:"model"`
+	Prompt  int    `json:"prompt"`
+	KVDType string `json:"kv_dtype"`
+	Threads int    `json:"threads"`
+}
+
 type peerAnswer struct {
 	bench.Peer
 	Seconds float64 `json:"seconds"`
@@ -107,12 +115,11 @@ func (p *peer) impl(ctx context.Context, c *bench.Case, threads int) (*bench.Imp
 	return first.Way(c, p.again(request)), nil
 }
 
-// steps is the peer's way to decode a model, nil if it has none.
-func (p *peer) steps(ctx context.Context, path string, threads int, ours *bench.ModelSteps) (*bench.ModelSteps, error) {
+// modelWay is the peer's way to do with a model what a request asks for, nil if it has none.
+func (p *peer) modelWay(ctx context.Context, request any, ours *bench.ModelSteps) (*bench.ModelSteps, error) {
 	if p == nil {
 		return nil, nil
 	}
-	request := peerModelRequest{Model: path, Context: ours.Context, KVDType: ours.KVDType, Threads: threads}
 	first, err := p.ask(ctx, request)
 	if err != nil || first.Missing != "" {
 		return nil, err

@@ -94,8 +94,8 @@ func (r *benchReport) end() error {
 
 func (r *benchReport) table() {
 	kernels := names(r.rows, func(r bench.Row) string { return r.Kernel })
-	if r.rows[0].Suite == bench.ModelSuite {
-		r.modelTable(strings.Join(kernels, " and "))
+	if r.rows[0].Model != "" {
+		r.modelTables(strings.Join(kernels, " and "))
 		return
 	}
 	r.t.printf("%s, %s kernels, %s of keys and values at most\n", r.rows[0].Device, strings.Join(kernels, " and "), byteCount(r.cmd.bytes()))
@@ -154,17 +154,31 @@ func timesOf(r bench.Row) string {
 
 func (r *benchReport) noteDisturbed() {
 	if slices.ContainsFunc(r.rows, func(r bench.Row) bool { return disturbed(r) != "" }) {
-		r.t.printf("\n~ the bare read itself was disturbed: more rounds or a quieter machine tell more.\n")
+		r.t.printf("\n~ the bare read, or multiply-adds alone, were disturbed themselves: more rounds or a quieter machine tell more.\n")
 	}
 }
 
-// modelTable is the table of a model's decode steps.
-func (r *benchReport) modelTable(kernels string) {
+// modelTables are the tables of a model: prompts that it read, and its decode steps.
+func (r *benchReport) modelTables(kernels string) {
 	first := r.rows[0]
-	r.t.printf("%s, %s read a token beside %s keys and values\n%s, %s kernels\n\n", printable(first.Model), byteCount(first.WeightBytes), first.KVDType, first.Device, kernels)
+	r.t.printf("%s, %s read a token beside %s keys and values\n%s, %s kernels\n", printable(first.Model), byteCount(first.WeightBytes), first.KVDType, first.Device, kernels)
+	for _, rows := range bench.BySuite(r.rows) {
+		r.t.printf("\n")
+		if rows[0].Suite == bench.PromptSuite {
+			r.promptTable(rows)
+		} else {
+			r.modelTable(rows)
+		}
+	}
+	r.noteDisturbed()
+}
+
+// modelTable is the table of a model's decode steps.
+func (r *benchReport) modelTable(rows []bench.Row) {
+	r.t.printf("decoding\n\n")
 	table := newTable("context", "threads", "", "tokens/s", "time", "GB/s", "of ceiling")
 	last := bench.Row{}
-	for _, x := range r.rows {
+	for _, x := range rows {
 		context, threads := strconv.Itoa(x.Len), threadCell(x)
 		if last.Len == x.Len && last.Threads == x.Threads {
 			context, threads = "", ""
@@ -174,7 +188,6 @@ func (r *benchReport) modelTable(kernels string) {
 		last = x
 	}
 	r.t.printf("%s\n", render(table))
-	r.noteDisturbed()
 }
 
 func names(rows []bench.Row, name func(bench.Row) string) []string {

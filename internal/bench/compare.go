@@ -46,10 +46,10 @@ func identify(r Row) identity {
 	return identity{r.Suite, r.Case, r.Impl, r.Backend, r.Kernel, r.Threads, r.Bytes()}
 }
 
-// units is the time in units of what the bare read took.
+// units is the time in units of what its bound took.
 func (r *Row) units() float64 {
-	if r.Ceiling > 0 {
-		return r.Seconds * r.Ceiling
+	if floor := r.Floor(); floor > 0 {
+		return r.Seconds / floor
 	}
 	return r.Seconds
 }

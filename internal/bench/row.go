@@ -54,6 +54,22 @@ type Row struct {
 	Model       string  `json:"model,omitempty"`
 	WeightBytes int     `json:"weight_bytes,omitempty"` // that the step reads beside KVBytes
 	TokenRate   float64 `json:"tokens_per_second,omitempty"`
+
+	// Of a prompt that a model reads, where Len is its tokens.
+	MultiplyAdds int64   `json:"multiply_adds,omitempty"`                 // that reading it takes
+	Peak         float64 `json:"peak_multiply_adds_per_second,omitempty"` // of nothing but these, just before
+}
+
+// Floor is how many seconds the machine takes for nothing but what bounds a step: reading its bytes, or multiplying
+// and adding. It is 0 where that was not measured.
+func (r *Row) Floor() float64 {
+	switch {
+	case r.Peak > 0:
+		return float64(r.MultiplyAdds) / r.Peak
+	case r.Ceiling > 0:
+		return float64(r.Bytes()) / r.Ceiling
+	}
+	return 0
 }
 
 // Bytes are all that a step reads.
@@ -164,6 +180,8 @@ func (r *Row) check() error {
 		{"ceiling_spread", r.Spread, maxShare},
 		{"share", r.Share, maxShare},
 		{"tokens_per_second", r.TokenRate, maxRate},
+		{"multiply_adds", float64(r.MultiplyAdds), maxRate},
+		{"peak_multiply_adds_per_second", r.Peak, maxRate},
 		{"times", r.Times, maxTimes},
 	} {
 		if !(f.got >= 0 && f.got <= f.most) {

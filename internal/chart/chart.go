@@ -31,7 +31,7 @@ func Write(w io.Writer, format string, rows []bench.Row) error {
 		switch part[0].Suite {
 		case "lengths":
 			return times(part)
-		case bench.ModelSuite:
+		case bench.ModelSuite, bench.PromptSuite:
 			return rates(part)
 		}
 		return shares(part)

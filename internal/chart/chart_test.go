@@ -98,6 +98,20 @@ func TestPicturesOfModels(t *testing.T) {
 	}
 }
 
+// TestPicturesOfPrompts: tokens a second against a prompt's length, with what multiply-adds alone would allow.
+func TestPicturesOfPrompts(t *testing.T) {
+	all := rows(bench.PromptSuite)
+	for i := range all {
+		all[i].Model, all[i].TokenRate, all[i].MultiplyAdds, all[i].Peak = "bead-8B", float64(all[i].Len)/all[i].Seconds, 1e9, 1e12
+	}
+	said := texts(t, svg(t, all))
+	for _, say := range []string{"bead-8B on Abacus, 2 threads", "multiply-adds alone", "prompt, tokens", "tokens a second"} {
+		if !slices.Contains(said, say) {
+			t.Errorf("the picture says %q, and not %q", said, say)
+		}
+	}
+}
+
 // TestTextTakesItsRoom: every text of an SVG has the width that it was laid out for.
 func TestTextTakesItsRoom(t *testing.T) {
 	picture := svg(t, rows("types"))

@@ -11,8 +11,8 @@ import (
 	"github.com/flashdec/flashdec/internal/bench"
 )
 
-// rates is a model's tokens a second against its context, with what a bare read of the same bytes would allow
-// as a line above all.
+// rates is a model's tokens a second against its context, or against the length of a prompt that it reads, with what
+// a bare read of the same bytes, or multiply-adds alone, would allow as a line above all.
 func rates(rows []bench.Row) (panel, error) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r bench.Row) bool { return r.Len < 1 || !(r.TokenRate > 0) })
 	if len(rows) == 0 {
@@ -23,6 +23,9 @@ func rates(rows []bench.Row) (panel, error) {
 		return panel{}, err
 	}
 	p.plot.X.Label.Text, p.plot.Y.Label.Text = "context, tokens", "tokens a second"
+	if rows[0].Suite == bench.PromptSuite {
+		p.plot.X.Label.Text = "prompt, tokens"
+	}
 	step := rateStep(p.plot.Y.Max)
 	p.plot.Y.Min, p.plot.Y.Max = 0, step*math.Ceil(p.plot.Y.Max/step)
 	var ticks []plot.Tick

@@ -31,8 +31,8 @@ func times(rows []bench.Row) (panel, error) {
 	return p, nil
 }
 
-// againstLength is a value of each way against length, with that of the bare read as a
-// line of its own, which is worked out from its seconds. It sorts rows by length.
+// againstLength is a value of each way against length, with that of the bare read, or
+// of what else bounds it, as a line of its own, which is worked out from its seconds. It sorts rows by length.
 func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(seconds float64) float64) (panel, error) {
 	slices.SortStableFunc(rows, byLength)
 	p := newPanel(rows, 9*vg.Centimeter)
@@ -53,6 +53,9 @@ func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(se
 		}
 	}
 	read := way{"bare read of the same bytes", color.Black, nil}
+	if rows[0].Suite == bench.PromptSuite {
+		read.name = "multiply-adds alone"
+	}
 	points := floors(rows)
 	for i := range points {
 		points[i].Y = bare(points[i].Y)
@@ -83,12 +86,12 @@ func within(ticks []plot.Tick, low, high float64) (below, above float64) {
 	return below, above
 }
 
-// floors are the times of the bare read beside the first way that has one.
+// floors are the times of what bounds a step, beside the first way that has one.
 func floors(rows []bench.Row) plotter.XYs {
 	var points plotter.XYs
 	for _, r := range rows {
-		if n := len(points); r.Ceiling > 0 && r.Bytes() > 0 && (n == 0 || points[n-1].X < float64(r.Len)) {
-			points = append(points, plotter.XY{X: float64(r.Len), Y: float64(r.Bytes()) / r.Ceiling})
+		if n := len(points); r.Floor() > 0 && (n == 0 || points[n-1].X < float64(r.Len)) {
+			points = append(points, plotter.XY{X: float64(r.Len), Y: r.Floor()})
 		}
 	}
 	return points
