@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/flashdec/flashdec"
 )
 
 // attention is a key that the newest query of the first sequence gave much weight.
@@ -33,9 +31,25 @@ const sane = 1.01
 // lookUp is how many keys are weighed between looks at the context.
 const lookUp = 1024
 
+// newest is the newest query of the first sequence, of which run shows what it attends
+// to.
+type newest struct {
+	q   []float32 // [NumHeads, KeyDim]
+	lse []float32 // [NumHeads]
+}
+
+// see copies what a chunk has of it.
+func (n *newest) see(c *decodeCase, got *decoded) {
+	if query := c.queries - 1; got.seqs > 0 && got.seq == 0 && query >= got.query && query < got.query+got.queries {
+		p := piece{0, 1, query, 1}
+		n.q = slices.Clone(c.rowsIn(got.q, got.piece, p, c.shape.KeyDim))
+		n.lse = slices.Clone(c.rowsIn(got.LSE, got.piece, p, 1))
+	}
+}
+
 // mostAttended is the keys with the most weight, exp(s − lse), the highest first.
-func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, from source, threads int) ([]attention, error) {
-	if c.seqs == 0 || c.queries == 0 {
+func (c *decodeCase) mostAttended(ctx context.Context, n *newest, from source, threads int) ([]attention, error) {
+	if n.q == nil {
 		return []attention{}, nil
 	}
 	all := make([]attention, c.lens[0])
@@ -44,7 +58,7 @@ func (c *decodeCase) mostAttended(ctx context.Context, got *flashdec.Output, fro
 		if p.seq != 0 {
 			return nil
 		}
-		for _, seen := range c.weigh(ctx, p, got, from) {
+		for _, seen := range c.weigh(ctx, p, n, from) {
 			mu.Lock()
 			all[seen.Position].take(seen)
 			mu.Unlock()
@@ -80,11 +94,11 @@ func (a *attention) take(b attention) {
 
 // weigh is the weights that one part's newest query gave, summed over the heads
 // of its group; of some keys only when ctx is done.
-func (c *decodeCase) weigh(ctx context.Context, p part, got *flashdec.Output, from source) []attention {
+func (c *decodeCase) weigh(ctx context.Context, p part, n *newest, from source) []attention {
 	keys, group, o := from(p), c.shape.GroupSize(), c.partOptions(p)
 	scale, length, query := o.ScaleFor(c.shape.KeyDim), c.lens[p.seq], c.queries-1
-	first := (p.seq*c.queries+query)*c.shape.NumHeads + p.head*group // row of the group
-	q := c.q[first*c.shape.KeyDim:]
+	first := p.head * group // row of the group
+	q := n.q[first*c.shape.KeyDim:]
 	key := make([]float32, c.shape.KeyDim)
 	var given []attention
 	for pos := range length {
@@ -101,7 +115,7 @@ func (c *decodeCase) weigh(ctx context.Context, p part, got *flashdec.Output, fr
 			for d, x := range key {
 				qk += float64(q[h*c.shape.KeyDim+d]) * float64(x)
 			}
-			w := math.Exp(o.Score(qk, scale, h, pos-(length-c.queries+query)) - float64(got.LSE[first+h]))
+			w := math.Exp(o.Score(qk, scale, h, pos-(length-c.queries+query)) - float64(n.lse[first+h]))
 			a.Weight += w
 			if w > a.HeadWeight {
 				a.Head, a.HeadWeight = p.head*group+h, w

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/flashdec/flashdec"
 )
 
 // TestContext pins what a token is shown in.
@@ -92,7 +90,7 @@ func TestWeighingStops(t *testing.T) {
 	}
 	defer c.close()
 	ctx, cancel := context.WithCancel(context.Background())
-	got := &flashdec.Output{LSE: make([]float32, c.queries*c.shape.NumHeads)}
+	got := &newest{q: c.queriesOf(piece{0, 1, c.queries - 1, 1}), lse: make([]float32, c.shape.NumHeads)}
 	if n := len(c.weigh(ctx, part{0, 0}, got, c.fromFile)); n != c.keys {
 		t.Errorf("%d keys are weighed, want all %d", n, c.keys)
 	}

@@ -27,8 +27,11 @@ type decodeCase struct {
 	keys    int   // slots of each sequence, of which lens are used
 	lens    []int // [seqs]
 
-	q    []float32         // [seqs, queries, NumHeads, KeyDim]
+	q    tensorfile.Tensor // [seqs, NumHeads, queries, KeyDim]
 	k, v tensorfile.Tensor // [seqs, NumKVHeads, keys, dim] F32, F16 or BF16
+	// packed is q [seqs, queries, NumHeads, KeyDim] where that is how the file has it; nil
+	// elsewhere.
+	packed []float32
 	// rounded: some input was float64, and what is computed is its nearest float32.
 	rounded bool
 

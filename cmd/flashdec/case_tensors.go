@@ -11,33 +11,40 @@ import (
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
-// readQuery packs q as an engine takes it: the heads of each query side by side.
-func (r *caseReader) readQuery() error {
+// readQuery finds q. An engine takes the heads of each query side by side: which is the
+// file's own order where there is one head, or one query.
+func (r *caseReader) readQuery() (err error) {
 	c := r.c
-	t, err := r.load("q")
-	if err != nil {
+	if c.q, err = r.load("q"); err != nil {
 		return err
 	}
-	c.rounded = c.rounded || t.DType == tensorfile.F64
-	if t.DType == tensorfile.F32 && (c.shape.NumHeads == 1 || c.queries == 1) { // which is the file's own order
-		c.q, err = tensorfile.View[float32](t)
-		return err
+	c.rounded = c.rounded || c.q.DType == tensorfile.F64
+	if c.q.DType == tensorfile.F32 && (c.shape.NumHeads == 1 || c.queries == 1) {
+		c.packed, err = tensorfile.View[float32](c.q)
 	}
-	c.q, err = r.packed(t)
 	return err
 }
 
-// packed turns a tensor [seqs, NumHeads, queries, dim] into float32 [seqs, queries,
-// NumHeads, dim], reading it from front to back.
-func (r *caseReader) packed(t tensorfile.Tensor) ([]float32, error) {
-	heads, queries, dim := t.Shape[1], t.Shape[2], t.Shape[3]
-	row := dim * t.DType.Size()
-	dst := make([]float32, len(t.Data)/t.DType.Size())
-	err := r.inOrder(t, row, func(i int, data []byte) {
-		seq, head, query := i/(heads*queries), i/queries%heads, i%queries
-		widen(dst[((seq*queries+query)*heads+head)*dim:][:dim], t.DType, data)
-	})
-	return dst, err
+// readQueries reads a piece's queries as float32 [seqs, queries, NumHeads, KeyDim].
+func (c *decodeCase) readQueries(dst []float32, p piece) {
+	heads, dim, row := c.shape.NumHeads, c.shape.KeyDim, c.shape.KeyDim*c.q.DType.Size()
+	for seq := p.seq; seq < p.seq+p.seqs; seq++ {
+		for head := range heads {
+			at := ((seq*heads+head)*c.queries + p.query) * row
+			for query := p.query; query < p.query+p.queries; query++ {
+				widen(dst[(p.place(seq, query)*heads+head)*dim:][:dim], c.q.DType, c.q.Data[at:][:row])
+				at += row
+			}
+		}
+	}
+	c.file.Release(c.q.Data) // beside a copy, it is not to fill memory a second time
+}
+
+// queriesOf are a piece's queries, read anew.
+func (c *decodeCase) queriesOf(p piece) []float32 {
+	q := make([]float32, p.seqs*p.queries*c.shape.NumHeads*c.shape.KeyDim)
+	c.readQueries(q, p)
+	return q
 }
 
 // releaseBytes is how many bytes of the file are read before their memory is given

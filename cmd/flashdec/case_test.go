@@ -319,12 +319,13 @@ func decodeAndJudge(t *testing.T, c *decodeCase, flags *engineFlags) {
 		t.Fatal(err)
 	}
 	defer d.close()
-	got := d.newResult()
+	got := &decoded{}
+	d.take(got, c.whole())
 	if err := d.decode(t.Context(), got, 3, flags.Invariant); err != nil {
 		t.Fatal(err)
 	}
 	j := &judge{c: c, from: d.cache.source(c), threads: 1, lossy: d.cache.lossy}
-	if _, err := j.judge(t.Context(), got.Output); err != nil {
+	if _, err := j.judge(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -18,9 +18,10 @@ type decoder struct {
 	backend backend.Backend // the engine's
 	engine  *flashdec.Engine
 	cache   *caseCache
-	found   tuned // constants of this machine
-	room    int   // bytes that a step's plan and partial states may take
-	gogc    int   // the collector's percentage before
+	found   tuned   // constants of this machine
+	chunks  []piece // of the case, one after the other
+	room    int     // bytes that a step's plan and partial states may take
+	gogc    int     // the collector's percentage before
 }
 
 // newDecoder opens an engine and brings the case into its cache.
@@ -34,7 +35,9 @@ func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, e
 		_ = engine.Close() // err is the failure to report
 		return nil, err
 	}
-	return &decoder{c: c, backend: b, engine: engine, cache: cache, room: stepRoom, gogc: debug.SetGCPercent(c.garbagePercent())}, nil
+	d := &decoder{c: c, backend: b, engine: engine, cache: cache, room: stepRoom, chunks: c.inChunks(chunkRoom, engine.Info().QueryTile)}
+	d.gogc = debug.SetGCPercent(garbagePercent(d.chunkBytes()))
+	return d, nil
 }
 
 func (d *decoder) close() error {
@@ -42,19 +45,28 @@ func (d *decoder) close() error {
 	return errors.Join(d.cache.close(), d.engine.Close())
 }
 
+// chunkBytes is what the queries and the results of the largest chunk take.
+func (d *decoder) chunkBytes() int { return d.chunks[0].seqs * d.chunks[0].queries * d.c.queryBytes() }
+
 // garbagePercent is how much garbage the collector is to leave beside what lives:
 // by its default as much again, here some megabytes. What lives is few large arrays
 // without pointers, which cost it nothing to look at.
-func (c *decodeCase) garbagePercent() int {
+func garbagePercent(living int) int {
 	const garbage, least = 24 << 20, 5
-	rows := c.seqs * c.queries * c.shape.NumHeads
-	living := 4 * rows * (c.shape.KeyDim + c.shape.ValueDim + 1)
 	return min(100, max(least, garbage/(living/100+1)))
 }
 
-// decoded is a result, and how it came about.
+// decoded is a chunk's result, and how it came about.
 type decoded struct {
+	piece            // the chunk
+	q      []float32 // [seqs, queries, NumHeads, KeyDim] its queries
+	buffer []float32 // that q lies in, unless it lies in the file
 	*flashdec.Output
+	work
+}
+
+// work is how the parts of a case that were decoded were cut, and what they took.
+type work struct {
 	steps        int // that the case was cut into
 	splits       int // the most of any unit
 	units, items int
@@ -63,17 +75,48 @@ type decoded struct {
 	seconds      float64
 }
 
-// newResult is room for results of the case, one after the other.
-func (d *decoder) newResult() *decoded {
-	rows := d.c.seqs * d.c.queries * d.c.shape.NumHeads
-	return &decoded{Output: &flashdec.Output{Out: make([]float32, rows*d.c.shape.ValueDim), LSE: make([]float32, rows)}}
+// add counts further parts.
+func (w *work) add(more work) {
+	if w.steps == 0 {
+		w.reason, w.woken = more.reason, more.woken
+	}
+	w.steps += more.steps
+	w.splits = max(w.splits, more.splits)
+	w.units += more.units
+	w.items += more.items
+	w.seconds += more.seconds
 }
 
-// decode computes the case with the given number of splits, 0 letting the plan
+// take reads a chunk's queries, and makes room for its results. r had another chunk, or
+// none.
+func (d *decoder) take(r *decoded, chunk piece) {
+	if r.Output == nil {
+		r.Output = &flashdec.Output{}
+	}
+	rows := chunk.seqs * chunk.queries * d.c.shape.NumHeads
+	r.piece, r.work = chunk, work{}
+	r.Out, r.LSE = resize(r.Out, rows*d.c.shape.ValueDim), resize(r.LSE, rows)
+	if d.c.packed != nil {
+		r.q = d.c.rowsIn(d.c.packed, d.c.whole(), chunk, d.c.shape.KeyDim)
+		return
+	}
+	r.buffer = resize(r.buffer, rows*d.c.shape.KeyDim)
+	r.q = r.buffer
+	d.c.readQueries(r.q, chunk)
+}
+
+func resize(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
+
+// decode computes the chunk with the given number of splits, 0 letting the plan
 // choose.
 func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant bool) error {
-	*r = decoded{Output: r.Output}
-	for _, p := range d.c.inSteps(d.room, splits, invariant, d.engine.Info().QueryTile) {
+	r.work = work{}
+	for _, p := range d.c.inSteps(r.piece, d.room, splits, invariant, d.engine.Info().QueryTile) {
 		if err := d.step(ctx, r, p, splits, invariant); err != nil {
 			return fmt.Errorf("%s: %w", d.c.path, err)
 		}
@@ -81,7 +124,7 @@ func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant 
 	return nil
 }
 
-// step computes a piece of the case.
+// step computes a piece of the chunk.
 func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, invariant bool) error {
 	batch := d.c.batch(p)
 	batch.NumSplits, batch.Invariant = splits, invariant
@@ -89,20 +132,20 @@ func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, inv
 	if err != nil {
 		return err
 	}
-	out, lse := d.c.rowsIn(r.Out, p, d.c.shape.ValueDim), d.c.rowsIn(r.LSE, p, 1)
+	q := d.c.rowsIn(r.q, r.piece, p, d.c.shape.KeyDim)
+	out, lse := d.c.rowsIn(r.Out, r.piece, p, d.c.shape.ValueDim), d.c.rowsIn(r.LSE, r.piece, p, 1)
 	start := time.Now()
-	err = d.engine.Decode(ctx, step, d.c.rowsIn(d.c.q, p, d.c.shape.KeyDim), d.view(p, batch.Lens), &flashdec.Output{Out: out, LSE: lse})
+	err = d.engine.Decode(ctx, step, q, d.view(p, batch.Lens), &flashdec.Output{Out: out, LSE: lse})
 	if err != nil {
 		return err
 	}
-	r.seconds += time.Since(start).Seconds()
-	if r.steps++; r.steps == 1 {
-		r.reason = step.Plan().Reason
-		r.woken = d.found.wakes(d.engine.Info(), batch.Shape, step.Plan())
+	done := work{
+		steps: 1, splits: step.Plan().MaxSplits(), units: len(step.Plan().Units), items: len(step.Plan().Items), seconds: time.Since(start).Seconds(),
 	}
-	r.splits = max(r.splits, step.Plan().MaxSplits())
-	r.units += len(step.Plan().Units)
-	r.items += len(step.Plan().Items)
+	if r.steps == 0 {
+		done.reason, done.woken = step.Plan().Reason, d.found.wakes(d.engine.Info(), batch.Shape, step.Plan())
+	}
+	r.add(done)
 	return nil
 }
 

@@ -245,7 +245,7 @@ func newFileRow(c *decodeCase, seq, head, query int) *fileRow {
 	p := part{seq, head / c.shape.GroupSize()}
 	r := &fileRow{
 		c: c, part: p, head: head, query: query, position: c.lens[seq] - c.queries + query, keys: c.head(p.seq, p.head),
-		q:   c.q[((seq*c.queries+query)*c.shape.NumHeads+head)*c.shape.KeyDim:][:c.shape.KeyDim],
+		q:   c.queriesOf(piece{seq, 1, query, 1})[head*c.shape.KeyDim:][:c.shape.KeyDim],
 		dim: c.shape.ValueDim, key: make([]float32, c.shape.KeyDim),
 		fetch: make([]float32, c.shape.ValueDim), wide: make([]float64, c.shape.ValueDim),
 	}
@@ -320,10 +320,12 @@ func (r *fileRow) value(pos int) []float64 {
 
 // direct is the row of the direct softmax (derivation 2.6), by package attn.
 func (r *fileRow) direct() (lse float64, out []float64, err error) {
-	ref, err := r.c.direct(block{r.part, r.query, 1}, r.c.fromFile)
+	group := r.c.shape.GroupSize()
+	q := r.c.queriesOf(piece{r.part.seq, 1, r.query, 1})[r.part.head*group*r.c.shape.KeyDim:][:group*r.c.shape.KeyDim]
+	ref, err := r.c.direct(context.Background(), block{r.part, r.query, 1}, q, r.c.fromFile) // explain is abandoned, not cancelled
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s: %w", r.c.path, err)
 	}
-	i := r.head % r.c.shape.GroupSize()
+	i := r.head % group
 	return ref.LSE[i], ref.Out[i*r.dim:][:r.dim], nil
 }

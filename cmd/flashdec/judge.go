@@ -6,7 +6,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/tensorfile"
 )
@@ -158,34 +157,36 @@ type judge struct {
 	lossy   bool   // what is computed on is not what the file's answer was computed from
 	step    func() // called as each block is done, or nil
 	kept    []attn.Reference
+	of      piece // the chunk that they are of
 }
 
 // keepBytes bounds the references that are kept: further ones are computed anew
 // for each result.
 const keepBytes = 16 << 20
 
-// blocksKept is how many blocks' references keepBytes are enough for.
-func (c *decodeCase) blocksKept() int {
-	rows := min(c.queries, c.blockQueries()) * c.shape.GroupSize()
+// blocksKept is how many of a chunk's blocks' references keepBytes are enough for.
+func (c *decodeCase) blocksKept(chunk piece) int {
+	rows := min(chunk.queries, c.blockQueries()) * c.shape.GroupSize()
 	const slices, numbers = 4, 3 // of a reference, and of each row beside its output
-	return min(c.blocks(), keepBytes/(slices*24+rows*(c.shape.ValueDim+numbers)*8))
+	return min(c.blocks(chunk), keepBytes/(slices*24+rows*(c.shape.ValueDim+numbers)*8))
 }
 
-func (j *judge) reference(i int) (ref attn.Reference, err error) {
+func (j *judge) reference(ctx context.Context, i int, got *decoded) (ref attn.Reference, err error) {
 	if i < len(j.kept) && j.kept[i].Out != nil {
 		return j.kept[i], nil
 	}
-	ref, err = j.c.direct(j.c.block(i), j.from)
+	b := j.c.block(got.piece, i)
+	ref, err = j.c.direct(ctx, b, j.c.pick(got.q, got.piece, b, j.c.shape.KeyDim), j.from)
 	if err == nil && i < len(j.kept) {
 		j.kept[i] = ref
 	}
 	return ref, err
 }
 
-// judge compares a result with all that is known of the case.
-func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, error) {
-	if j.keep && j.kept == nil {
-		j.kept = make([]attn.Reference, j.c.blocksKept())
+// judge compares a chunk's result with all that is known of it.
+func (j *judge) judge(ctx context.Context, got *decoded) (judgement, error) {
+	if j.keep && (j.kept == nil || j.of != got.piece) {
+		j.kept, j.of = make([]attn.Reference, j.c.blocksKept(got.piece)), got.piece
 	}
 	var (
 		mu     sync.Mutex
@@ -196,8 +197,8 @@ func (j *judge) judge(ctx context.Context, got *flashdec.Output) (judgement, err
 	if result.hasOut || result.hasLSE {
 		result.file, result.lossy = &verdict{}, j.lossy
 	}
-	err := each(ctx, j.workers(), j.c.blocks(), func(i int) error {
-		direct, file, err := j.measure(i, got, limits)
+	err := each(ctx, j.workers(), j.c.blocks(got.piece), func(i int) error {
+		direct, file, err := j.measure(ctx, i, got, limits)
 		if err != nil {
 			return fmt.Errorf("%s: %w", j.c.path, err)
 		}
@@ -225,10 +226,10 @@ func (j *judge) workers() int {
 }
 
 // measure compares one block of a result.
-func (j *judge) measure(i int, got *flashdec.Output, limits attn.Limits) (direct, file verdict, err error) {
-	b := j.c.block(i)
-	out, lse := j.c.pick(got.Out, b, j.c.shape.ValueDim), j.c.pick(got.LSE, b, 1)
-	ref, err := j.reference(i)
+func (j *judge) measure(ctx context.Context, i int, got *decoded, limits attn.Limits) (direct, file verdict, err error) {
+	b := j.c.block(got.piece, i)
+	out, lse := j.c.pick(got.Out, got.piece, b, j.c.shape.ValueDim), j.c.pick(got.LSE, got.piece, b, 1)
+	ref, err := j.reference(ctx, i, got)
 	if err != nil {
 		return direct, file, err
 	}
@@ -244,11 +245,14 @@ func (j *judge) measure(i int, got *flashdec.Output, limits attn.Limits) (direct
 	return direct, file, err
 }
 
-// add takes another result's judgement in, of the same case.
+// add takes another judgement in: of another chunk, or of another result of the same.
+// The zero judgement is of nothing yet.
 func (j *judgement) add(k judgement) {
-	j.direct.add(k.direct)
-	if j.file != nil {
-		j.file.add(*k.file)
+	before := *j
+	*j = k
+	j.direct.add(before.direct)
+	if before.file != nil {
+		j.file.add(*before.file)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/tensorfile"
 )
 
@@ -79,50 +78,45 @@ func isOneOf(file fs.FileInfo, paths ...string) bool {
 	})
 }
 
-// writeOutput writes out [seqs, NumHeads, queries, ValueDim] and lse [seqs,
-// NumHeads, queries], whole or not at all. It puts got itself into that order:
-// there may be no room for a copy.
-func writeOutput(ctx context.Context, path string, c *decodeCase, got *flashdec.Output) error {
-	shape := []int{c.seqs, c.shape.NumHeads, c.queries, c.shape.ValueDim}
-	swapMiddle(got.Out, c.seqs, c.queries, c.shape.NumHeads, c.shape.ValueDim)
-	swapMiddle(got.LSE, c.seqs, c.queries, c.shape.NumHeads, 1)
+// output is the results of a case in the order of files.
+type output struct {
+	c   *decodeCase
+	out []float32 // [seqs, NumHeads, queries, ValueDim]
+	lse []float32 // [seqs, NumHeads, queries]
+}
+
+func newOutput(c *decodeCase) *output {
+	rows := c.seqs * c.shape.NumHeads * c.queries
+	return &output{c, make([]float32, rows*c.shape.ValueDim), make([]float32, rows)}
+}
+
+// bytes is what it takes.
+func (o *output) bytes() int { return 4 * (len(o.out) + len(o.lse)) }
+
+// put takes a chunk's results in.
+func (o *output) put(got *decoded) {
+	heads, dim := o.c.shape.NumHeads, o.c.shape.ValueDim
+	for seq := got.seq; seq < got.seq+got.seqs; seq++ {
+		for head := range heads {
+			to := (seq*heads+head)*o.c.queries + got.query
+			for query := got.query; query < got.query+got.queries; query++ {
+				from := got.place(seq, query)*heads + head
+				copy(o.out[to*dim:][:dim], got.Out[from*dim:])
+				o.lse[to] = got.LSE[from]
+				to++
+			}
+		}
+	}
+}
+
+// write writes it, whole or not at all.
+func (o *output) write(ctx context.Context, path string) error {
+	shape := []int{o.c.seqs, o.c.shape.NumHeads, o.c.queries, o.c.shape.ValueDim}
 	return tensorfile.WriteContext(ctx, path, []tensorfile.Tensor{
-		singles("out", got.Out, shape), singles("lse", got.LSE, shape[:3]),
+		singles("out", o.out, shape), singles("lse", o.lse, shape[:3]),
 	}, nil)
 }
 
 func singles(name string, x []float32, shape []int) tensorfile.Tensor {
 	return tensorfile.Tensor{Name: name, DType: tensorfile.F32, Shape: shape, Data: tensorfile.Bytes(x)}
-}
-
-// swapMiddle turns [n, a, b, dim] into [n, b, a, dim] where it lies.
-func swapMiddle(x []float32, n, a, b, dim int) {
-	if a == 1 || b == 1 || len(x) == 0 { // the same order
-		return
-	}
-	moved := make([]bool, a*b)
-	for rows := range slices.Chunk(x, len(x)/n) {
-		clear(moved)
-		transpose(rows, moved, a, b, dim)
-	}
-}
-
-// transpose turns [a, b, dim] into [b, a, dim], a cycle of rows after the other: row
-// i·b + j goes to place j·a + i, whose row goes on to its own.
-func transpose(x []float32, moved []bool, a, b, dim int) {
-	carried := make([]float32, dim)
-	for start := range moved {
-		if moved[start] {
-			continue
-		}
-		copy(carried, x[start*dim:])
-		for at := start; !moved[at]; {
-			moved[at] = true
-			at = at%b*a + at/b
-			row := x[at*dim:][:dim]
-			for d := range row {
-				row[d], carried[d] = carried[d], row[d]
-			}
-		}
-	}
 }

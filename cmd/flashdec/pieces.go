@@ -8,14 +8,17 @@ import (
 	"github.com/flashdec/flashdec/plan"
 )
 
-// piece is what one step of an engine takes of a case: all queries of some
-// sequences, or some queries of one.
+// piece is a part of a case: all queries of some sequences, or some queries of one. A
+// chunk is what is in memory at a time, and one step of an engine takes a piece of it.
 type piece struct {
 	seq, seqs      int // first, and how many
 	query, queries int
 }
 
 const (
+	// chunkRoom is what the queries of a chunk, as float32, and their results may take,
+	// in bytes: more than most cases have.
+	chunkRoom = 32 << 20
 	// stepRoom is what a step's plan and partial states may take, in bytes: more
 	// than most batches need, and little beside what a process has anyway. Files
 	// of many short sequences, or of many queries and forced splits, would take
@@ -29,31 +32,51 @@ const (
 // whole is all of the case as one piece.
 func (c *decodeCase) whole() piece { return piece{seqs: c.seqs, queries: c.queries} }
 
-// inSteps cuts the case so that a step takes no more than some bytes, as far as
-// sequences, or the queries of one, can be told apart. tile is the most queries
-// of a unit, 0 for all.
-func (c *decodeCase) inSteps(room, splits int, invariant bool, tile int) []piece {
-	whole := c.whole()
-	if c.seqs == 0 || c.queries == 0 {
-		return []piece{whole}
+// inChunks cuts the case into what is decoded, judged and written before the next
+// is read from the file.
+func (c *decodeCase) inChunks(room, tile int) []piece {
+	return c.cut(c.whole(), c.queries*c.queryBytes(), room, tile)
+}
+
+// queryBytes is what a query of all heads takes as float32, and its results.
+func (c *decodeCase) queryBytes() int {
+	return 4 * c.shape.NumHeads * (c.shape.KeyDim + c.shape.ValueDim + 1)
+}
+
+// inSteps cuts a chunk so that a step takes no more than some bytes.
+func (c *decodeCase) inSteps(chunk piece, room, splits int, invariant bool, tile int) []piece {
+	return c.cut(chunk, c.stepBytes(chunk.queries, splits, invariant, tile), room, tile)
+}
+
+// cut cuts a piece whose sequences take some bytes each so that what is left takes no
+// more than there is room for, as far as sequences, or the queries of one, can be told
+// apart. tile is the most queries of a unit, 0 for all: no unit is cut.
+func (c *decodeCase) cut(p piece, bytes, room, tile int) []piece {
+	if p.seqs == 0 || p.queries == 0 {
+		return []piece{p}
+	}
+	if bytes <= room || !c.separable() {
+		return p.cutSeqs(max(1, room/bytes))
 	}
 	if tile == 0 {
-		tile = c.queries
+		tile = p.queries
 	}
-	each := c.stepBytes(splits, invariant, tile) // a sequence
-	if each <= room || !c.separable() {
-		return whole.cutSeqs(max(1, room/each))
-	}
-	queries := room / max(1, each/c.queries) / tile * tile
+	queries := room / max(1, bytes/p.queries) / tile * tile
 	var pieces []piece
-	for _, p := range whole.cutSeqs(1) {
+	for _, p := range p.cutSeqs(1) {
 		pieces = append(pieces, p.cutQueries(max(tile, queries))...)
 	}
 	return pieces
 }
 
-// stepBytes is what one sequence takes of a step.
-func (c *decodeCase) stepBytes(splits int, invariant bool, tile int) int {
+// stepBytes is what some queries of one sequence take of a step.
+func (c *decodeCase) stepBytes(queries, splits int, invariant bool, tile int) int {
+	if queries == 0 || len(c.lens) == 0 {
+		return 0
+	}
+	if tile == 0 {
+		tile = queries
+	}
 	longest := slices.Max(c.lens)
 	most := 1 // splits of a unit; when the plan chooses, many have few units
 	switch {
@@ -62,9 +85,9 @@ func (c *decodeCase) stepBytes(splits int, invariant bool, tile int) int {
 	case invariant:
 		most = max(1, longest/plan.InvariantKeys)
 	}
-	bytes := (c.queries + tile - 1) / tile * c.shape.NumKVHeads * (1 + most) * planBytes
+	bytes := (queries + tile - 1) / tile * c.shape.NumKVHeads * (1 + most) * planBytes
 	if most > 1 { // a state is m, l and o
-		bytes += c.queries * c.shape.NumHeads * most * (2 + c.shape.ValueDim) * 4
+		bytes += queries * c.shape.NumHeads * most * (2 + c.shape.ValueDim) * 4
 	}
 	return bytes
 }
@@ -92,10 +115,13 @@ func (p piece) cutQueries(n int) []piece {
 	return pieces
 }
 
-// rowsIn is a piece's part of an array [seqs, queries, NumHeads, dim].
-func (c *decodeCase) rowsIn(packed []float32, p piece, dim int) []float32 {
+// place is which row of an array [seqs, queries, …] of the piece a query has.
+func (p piece) place(seq, query int) int { return (seq-p.seq)*p.queries + query - p.query }
+
+// rowsIn is a piece's part of a chunk's array [seqs, queries, NumHeads, dim].
+func (c *decodeCase) rowsIn(packed []float32, chunk, p piece, dim int) []float32 {
 	query := c.shape.NumHeads * dim
-	return packed[(p.seq*c.queries+p.query)*query:][:p.seqs*p.queries*query]
+	return packed[chunk.place(p.seq, p.query)*query:][:p.seqs*p.queries*query]
 }
 
 // batch is a piece as an engine plans it.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/tensorfile"
@@ -28,7 +31,9 @@ func caseOf(t *testing.T, f *testFile, flags *engineFlags) (*decodeCase, *decode
 			t.Error(err)
 		}
 	})
-	return c, d, d.newResult()
+	got := &decoded{}
+	d.take(got, c.whole())
+	return c, d, got
 }
 
 // Steps of a few sequences, or of a few queries of one, give what one step gives:
@@ -75,14 +80,14 @@ func TestAnyStepsGiveTheSame(t *testing.T) {
 					t.Fatalf("%d steps of a small case", got.steps)
 				}
 				j := &judge{c: c, from: d.cache.source(c), threads: 1}
-				if judged, err := j.judge(t.Context(), got.Output); err != nil || !judged.ok() {
+				if judged, err := j.judge(t.Context(), got); err != nil || !judged.ok() {
 					t.Fatalf("one step: %+v, %v", judged, err)
 				}
 				out, lse := slices.Clone(got.Out), slices.Clone(got.LSE)
 				for _, tile := range []int{1, 2, 3} {
 					steps := 0
 					clear(got.Out)
-					for _, p := range c.inSteps(1, 2, false, tile) {
+					for _, p := range c.inSteps(c.whole(), 1, 2, false, tile) {
 						if err := d.step(t.Context(), got, p, 2, false); err != nil {
 							t.Fatal(err)
 						}
@@ -93,9 +98,96 @@ func TestAnyStepsGiveTheSame(t *testing.T) {
 					}
 					requireNear(t, got.Out, out)
 					requireNear(t, got.LSE, lse)
+					requireChunks(t, d, tile, out, lse)
 				}
 			})
 		}
+	}
+}
+
+// requireChunks decodes chunk by chunk, of as few queries as can be, and compares what is
+// judged, written and shown with the whole case's out [seqs, queries, NumHeads, ValueDim]
+// and lse.
+func requireChunks(t *testing.T, d *decoder, tile int, out, lse []float32) {
+	t.Helper()
+	c := d.c
+	var (
+		got  decoded
+		last newest
+		sum  judgement
+		j    = &judge{c: c, from: d.cache.source(c), threads: 1, keep: true}
+		file = newOutput(c)
+	)
+	for _, chunk := range c.inChunks(1, tile) {
+		d.take(&got, chunk)
+		if err := d.decode(t.Context(), &got, 2, false); err != nil {
+			t.Fatal(err)
+		}
+		judged, err := j.judge(t.Context(), &got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.add(judged)
+		last.see(c, &got)
+		file.put(&got)
+		requireNear(t, got.Out, c.rowsIn(out, c.whole(), chunk, c.shape.ValueDim))
+		requireNear(t, got.LSE, c.rowsIn(lse, c.whole(), chunk, 1))
+	}
+	if !sum.ok() || sum.direct.Err == 0 {
+		t.Errorf("chunks: %+v", sum)
+	}
+	heads, dim := c.shape.NumHeads, c.shape.ValueDim
+	requireNear(t, last.lse, lse[(c.queries-1)*heads:][:heads])
+	if !slices.Equal(last.q, c.queriesOf(c.whole())[(c.queries-1)*heads*c.shape.KeyDim:][:heads*c.shape.KeyDim]) {
+		t.Error("the newest query's heads are not the case's")
+	}
+	for i := range lse { // in the order of the engine
+		seq, query, head := i/(heads*c.queries), i/heads%c.queries, i%heads
+		at := (seq*heads+head)*c.queries + query
+		requireNear(t, file.lse[at:][:1], lse[i:][:1])
+		requireNear(t, file.out[at*dim:][:dim], out[i*dim:][:dim])
+	}
+}
+
+// A wrong element in any chunk is told, also where the chunks after it are right.
+func TestJudgementsAddUp(t *testing.T) {
+	right, wrong := judgement{file: &verdict{}}, judgement{direct: verdict{Err: 1, share: 2}, file: &verdict{NonFinite: 3}, hasOut: true}
+	for _, order := range [][]judgement{{right, wrong}, {wrong, right}, {right, wrong, right}} {
+		var sum judgement
+		for _, j := range order {
+			file := *j.file
+			j.file = &file
+			sum.add(j)
+		}
+		if sum.ok() || sum.direct.Err != 1 || sum.file.NonFinite != 3 {
+			t.Errorf("%+v, want it to fail", sum)
+		}
+	}
+}
+
+// The direct softmax of a single large block ends soon after it is interrupted.
+func TestDirectStops(t *testing.T) {
+	f := goodFile()
+	clear(f.metadata)
+	clear(f.tensors)
+	const queries, keys = 256, 40_000
+	f.put("q", 1, 8, queries, 32)
+	f.put("k", 1, 1, keys, 32)
+	f.put("v", 1, 1, keys, 32)
+	c, _, got := caseOf(t, f, &engineFlags{Backend: "cpu", Threads: 1})
+	if c.blocks(got.piece) != 1 {
+		t.Fatalf("%d blocks, want one", c.blocks(got.piece))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	j := &judge{c: c, from: c.fromFile, threads: 1}
+	var sent time.Time
+	time.AfterFunc(50*time.Millisecond, func() {
+		sent = time.Now()
+		cancel()
+	})
+	_, err := j.judge(ctx, got)
+	if took := time.Since(sent); !errors.Is(err, context.Canceled) || took > time.Second {
+		t.Errorf("%v, %v after it was cancelled, want an end within a second", err, took)
 	}
 }
 
@@ -116,7 +208,7 @@ func TestStepsCoverTheCase(t *testing.T) {
 		x := &decodeCase{seqs: c.seqs, queries: c.queries, lens: slices.Repeat([]int{1000}, c.seqs)}
 		x.shape = attn.Shape{NumHeads: 4, NumKVHeads: 2, KeyDim: 8, ValueDim: 8}
 		seen := make([]int, c.seqs*c.queries)
-		for _, p := range x.inSteps(c.room, c.splits, false, c.tile) {
+		for _, p := range x.inSteps(x.whole(), c.room, c.splits, false, c.tile) {
 			for seq := p.seq; seq < p.seq+p.seqs; seq++ {
 				for query := p.query; query < p.query+p.queries; query++ {
 					seen[seq*c.queries+query]++
@@ -144,11 +236,11 @@ func TestJudgeInBlocks(t *testing.T) {
 	if err := d.decode(t.Context(), got, 0, false); err != nil {
 		t.Fatal(err)
 	}
-	if c.blocks() != 6 {
-		t.Fatalf("%d blocks, want 3 of each of 2 parts", c.blocks())
+	if c.blocks(c.whole()) != 6 {
+		t.Fatalf("%d blocks, want 3 of each of 2 parts", c.blocks(c.whole()))
 	}
 	j := &judge{c: c, from: c.fromFile, threads: 2, keep: true}
-	if judged, err := j.judge(t.Context(), got.Output); err != nil || !judged.ok() {
+	if judged, err := j.judge(t.Context(), got); err != nil || !judged.ok() {
 		t.Fatalf("%+v, %v", judged, err)
 	}
 	if len(j.kept) != 6 || j.kept[5].Out == nil {
@@ -156,26 +248,9 @@ func TestJudgeInBlocks(t *testing.T) {
 	}
 	for i := 0; i < len(got.Out); i += len(got.Out)/97 + 1 {
 		got.Out[i] += 1
-		if judged, err := j.judge(t.Context(), got.Output); err != nil || judged.ok() || judged.direct.Err < 0.9 {
+		if judged, err := j.judge(t.Context(), got); err != nil || judged.ok() || judged.direct.Err < 0.9 {
 			t.Fatalf("element %d off by 1: %+v, %v", i, judged.direct, err)
 		}
 		got.Out[i] -= 1
-	}
-}
-
-func TestSwapMiddleIsTransposition(t *testing.T) {
-	for _, s := range [][4]int{{1, 2, 3, 4}, {2, 3, 5, 1}, {3, 4, 4, 2}, {1, 1, 7, 2}, {2, 6, 1, 3}, {0, 2, 3, 4}, {1, 8, 30, 1}} {
-		n, a, b, dim := s[0], s[1], s[2], s[3]
-		x := make([]float32, n*a*b*dim)
-		for i := range x {
-			x[i] = float32(i)
-		}
-		swapMiddle(x, n, a, b, dim)
-		for i := range x {
-			d, row := i%dim, i/dim
-			if want := float32((((row/(a*b))*a+row%a)*b+row%(a*b)/a)*dim + d); x[i] != want {
-				t.Fatalf("%v: element %d is %v, want %v", s, i, x[i], want)
-			}
-		}
 	}
 }

@@ -37,18 +37,20 @@ func (c *decodeCase) blockQueries() int {
 	return max(1, blockElements/(c.shape.GroupSize()*max(c.shape.KeyDim, c.shape.ValueDim)))
 }
 
-// blocks is how many blocks the case has.
-func (c *decodeCase) blocks() int { return c.parts() * c.blocksOfPart() }
-
-func (c *decodeCase) blocksOfPart() int {
-	return (c.queries + c.blockQueries() - 1) / c.blockQueries()
+// blocks is how many blocks a chunk has.
+func (c *decodeCase) blocks(chunk piece) int {
+	return chunk.seqs * c.shape.NumKVHeads * c.blocksOfPart(chunk)
 }
 
-// block is the i-th block, those of a part one after the other.
-func (c *decodeCase) block(i int) block {
-	of := c.blocksOfPart()
+func (c *decodeCase) blocksOfPart(chunk piece) int {
+	return (chunk.queries + c.blockQueries() - 1) / c.blockQueries()
+}
+
+// block is a chunk's i-th block, those of a part one after the other.
+func (c *decodeCase) block(chunk piece, i int) block {
+	of := c.blocksOfPart(chunk)
 	first := i % of * c.blockQueries()
-	return block{c.part(i / of), first, min(c.blockQueries(), c.queries-first)}
+	return block{c.part(chunk.seq*c.shape.NumKVHeads + i/of), chunk.query + first, min(c.blockQueries(), chunk.queries-first)}
 }
 
 // eachPart calls f for every part of the case, on several goroutines at once,
@@ -112,17 +114,54 @@ func (c *decodeCase) partOptions(p part) *attn.Options {
 	return &o
 }
 
-// direct is the float64 softmax of a block, over what a source yields.
-func (c *decodeCase) direct(b block, from source) (attn.Reference, error) {
-	q := c.pick(c.q, b, c.shape.KeyDim)
-	return attn.DirectBlock(c.partShape(), c.partOptions(b.part), b.seq, q, from(b.part), b.first, c.queries)
+// direct is the float64 softmax of a block, with queries [queries, GroupSize, KeyDim],
+// over what a source yields. It ends soon after ctx is done.
+func (c *decodeCase) direct(ctx context.Context, b block, q []float32, from source) (ref attn.Reference, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(stopped); !ok {
+				panic(r)
+			}
+			err = context.Cause(ctx)
+		}
+	}()
+	return attn.DirectBlock(c.partShape(), c.partOptions(b.part), b.seq, q, &stoppable{from(b.part), ctx, 0}, b.first, c.queries)
 }
 
-// pick is a block's rows out of a packed array [seqs, queries, NumHeads, dim]: a
-// copy where they do not lie together.
-func (c *decodeCase) pick(packed []float32, b block, dim int) []float32 {
+// stoppable is keys and values whose reading ends once ctx is done, by a panic: the
+// direct softmax, which reads them all the time, knows of no other end than its own.
+type stoppable struct {
+	attn.KeyValues
+	ctx   context.Context
+	reads int
+}
+
+// stopped is the panic of a [stoppable].
+type stopped struct{}
+
+func (s *stoppable) Key(dst []float32, head, pos int) {
+	s.look()
+	s.KeyValues.Key(dst, head, pos)
+}
+
+func (s *stoppable) Value(dst []float32, head, pos int) {
+	s.look()
+	s.KeyValues.Value(dst, head, pos)
+}
+
+// look looks at the context, every few reads: many rows may use each.
+func (s *stoppable) look() {
+	const every = 16
+	if s.reads++; s.reads%every == 0 && s.ctx.Err() != nil {
+		panic(stopped{})
+	}
+}
+
+// pick is a block's rows out of a chunk's array [seqs, queries, NumHeads, dim]: a copy
+// where they do not lie together.
+func (c *decodeCase) pick(packed []float32, chunk piece, b block, dim int) []float32 {
 	group := c.shape.GroupSize()
-	row := ((b.seq*c.queries+b.first)*c.shape.NumHeads + b.head*group) * dim
+	row := (chunk.place(b.seq, b.first)*c.shape.NumHeads + b.head*group) * dim
 	n := group * dim
 	if b.queries == 1 || c.shape.NumKVHeads == 1 {
 		return packed[row:][:b.queries*n]

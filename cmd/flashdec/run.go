@@ -109,31 +109,49 @@ func (cmd *runCmd) Run(ctx context.Context, t *terminal) (err error) {
 	return err
 }
 
-// compute decodes, judges the result, and writes it away.
+// compute decodes, judges the results, and writes them away, a chunk after the other.
 func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runReport, error) {
-	got := d.newResult()
-	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
-		return nil, err
+	k := cmd.newCheck(t, d)
+	defer k.bar.done()
+	var (
+		got           decoded
+		first, second work
+		file          *output
+	)
+	if cmd.Out != "" {
+		file = newOutput(d.c)
+		debug.SetGCPercent(garbagePercent(d.chunkBytes() + file.bytes()))
 	}
-	first := got.seconds
-	if err := d.decode(ctx, got, cmd.Splits, cmd.Invariant); err != nil {
-		return nil, err
+	for _, chunk := range d.chunks {
+		d.take(&got, chunk)
+		for _, w := range [...]*work{&first, &second} {
+			if err := d.decode(ctx, &got, cmd.Splits, cmd.Invariant); err != nil {
+				return nil, err
+			}
+			w.add(got.work)
+		}
+		if err := k.add(ctx, &got); err != nil {
+			return nil, err
+		}
+		if file != nil {
+			file.put(&got)
+		}
 	}
-	r := cmd.describe(d, got)
-	r.First, r.Seconds, r.Output = first, got.seconds, cmd.Out
-	if err := cmd.check(ctx, t, d, got, r); err != nil || cmd.Out == "" {
+	r := cmd.describe(d, &second)
+	r.First, r.Output = first.seconds, cmd.Out
+	if err := k.report(ctx, r); err != nil || file == nil {
 		return r, err
 	}
-	return r, writeOutput(ctx, cmd.Out, d.c, got.Output)
+	return r, file.write(ctx, cmd.Out)
 }
 
-func (cmd *runCmd) describe(d *decoder, got *decoded) *runReport {
+func (cmd *runCmd) describe(d *decoder, got *work) *runReport {
 	info := d.engine.Info()
 	return &runReport{
 		File: cmd.File, Backend: info.Name, Device: info.Device, Kernel: info.Kernel, Threads: threadsOf(info), Width: info.Width,
 		KVDType: d.cache.types(), PageSize: d.cache.pageSize, KVBytes: d.cache.bytes(d.c),
 		Steps: got.steps, Splits: got.splits, Units: got.units, Items: got.items, Reason: got.reason, Rules: d.c.rulesLine(),
-		Woken: got.woken.workers, Asleep: got.woken.why(),
+		Woken: got.woken.workers, Asleep: got.woken.why(), Seconds: got.seconds,
 	}
 }
 
@@ -145,29 +163,53 @@ func threadsOf(info backend.Info) int {
 	return 0
 }
 
-// check compares the result with the direct softmax, and with what else there is.
-func (cmd *runCmd) check(ctx context.Context, t *terminal, d *decoder, got *decoded, r *runReport) error {
-	c, passes := d.c, 1
+// runCheck compares results with the direct softmax, and with what else there is.
+type runCheck struct {
+	c        *decodeCase
+	threads  int
+	bar      bar
+	judges   []*judge // of what was decoded, and where a cache is lossy, of the file's own
+	judged   [2]judgement
+	attended newest
+}
+
+func (cmd *runCmd) newCheck(t *terminal, d *decoder) *runCheck {
+	k := &runCheck{c: d.c, threads: cmd.threads()}
+	sources := []source{d.cache.source(d.c)}
 	if d.cache.lossy {
-		passes = 2
+		sources = append(sources, d.c.fromFile)
 	}
-	bar := t.bar(passes*c.blocks(), "direct softmax")
-	defer bar.done()
-	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), lossy: d.cache.lossy, step: bar.step}
-	judged, err := j.judge(ctx, got.Output)
-	if err != nil {
-		return err
+	blocks := 0
+	for _, chunk := range d.chunks {
+		blocks += d.c.blocks(chunk)
 	}
-	r.OK, r.distances = judged.ok(), judged.distances()
-	if d.cache.lossy {
-		original := &judge{c: c, from: c.fromFile, threads: cmd.threads(), lossy: true, step: bar.step}
-		beside, err := original.judge(ctx, got.Output)
+	k.bar = t.bar(len(sources)*blocks, "direct softmax")
+	for _, from := range sources {
+		k.judges = append(k.judges, &judge{c: d.c, from: from, threads: k.threads, lossy: d.cache.lossy, step: k.bar.step})
+	}
+	return k
+}
+
+// add judges a chunk.
+func (k *runCheck) add(ctx context.Context, got *decoded) error {
+	for i, j := range k.judges {
+		judged, err := j.judge(ctx, got)
 		if err != nil {
 			return err
 		}
-		r.Unconverted = &beside.direct.Err
+		k.judged[i].add(judged)
 	}
-	r.Attention, err = c.mostAttended(ctx, got.Output, j.from, cmd.threads())
+	k.attended.see(k.c, got)
+	return nil
+}
+
+// report tells what was found.
+func (k *runCheck) report(ctx context.Context, r *runReport) (err error) {
+	r.OK, r.distances = k.judged[0].ok(), k.judged[0].distances()
+	if len(k.judges) > 1 {
+		r.Unconverted = &k.judged[1].direct.Err
+	}
+	r.Attention, err = k.c.mostAttended(ctx, &k.attended, k.judges[0].from, k.threads)
 	return err
 }
 

@@ -95,7 +95,7 @@ func (s *tracedStep) fromFile(ctx context.Context, t *terminal, cmd *traceCmd) (
 		return err
 	}
 	s.closers = append([]func() error{cache.close}, s.closers...)
-	s.title, s.q, s.views = c.label()+": "+c.describe(), c.q, []kv.View{cache.view}
+	s.title, s.q, s.views = c.label()+": "+c.describe(), c.queriesOf(c.whole()), []kv.View{cache.view}
 	s.kvDType, s.pageSize, s.kvBytes = cache.types(), cache.pageSize, cache.bytes(c)
 	s.batch = c.batch(c.whole())
 	return nil

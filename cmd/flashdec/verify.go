@@ -179,29 +179,29 @@ func (cmd *verifyCmd) check(ctx context.Context, t *terminal, path string, r *fi
 	r.Backend, r.Kernel, r.KVDType, r.PageSize = info.Name, info.Kernel, d.cache.types(), d.cache.pageSize
 	j := &judge{c: c, from: d.cache.source(c), threads: cmd.threads(), keep: cmd.counts > 1, lossy: d.cache.lossy}
 	var (
-		worst  judgement
-		bar    bar
-		counts = cmd.splitCounts(c)
-		got    = d.newResult()
+		worst judgement
+		bar   bar
+		got   decoded
 	)
+	counts := cmd.splitCounts(c)
 	if t.watched && c.kvBytes() >= longFile {
-		bar = t.bar(len(counts), "splits")
+		bar = t.bar(len(d.chunks)*len(counts), "splits")
 	}
 	defer bar.done()
-	for i, splits := range counts {
-		if err := d.decode(ctx, got, splits, cmd.Invariant); err != nil {
-			return err
+	for _, chunk := range d.chunks {
+		d.take(&got, chunk)
+		for _, splits := range counts {
+			if err := d.decode(ctx, &got, splits, cmd.Invariant); err != nil {
+				return err
+			}
+			judged, err := j.judge(ctx, &got)
+			if err != nil {
+				return err
+			}
+			worst.add(judged)
+			bar.step()
+			r.Splits, r.Runs = max(r.Splits, got.splits), len(counts)
 		}
-		judged, err := j.judge(ctx, got.Output)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			worst = judged
-		}
-		worst.add(judged)
-		bar.step()
-		r.Splits, r.Runs = max(r.Splits, got.splits), i+1
 	}
 	r.OK, r.distances = worst.ok(), worst.distances()
 	return nil
