@@ -63,7 +63,7 @@ func filePage(c *decodeCase, x *explained, r *fileRow) *explain.Page {
 			{Name: "Key and value dim", Value: fmt.Sprintf("%d and %d", c.shape.KeyDim, c.shape.ValueDim)},
 			{Name: "Keys and values stored as", Value: fmt.Sprintf("%v and %v", c.k.DType, c.v.DType)},
 		},
-		Command: fmt.Sprintf("flashdec explain %s --seq %d --head %d --query %d --splits %d --html FILE", filepath.Base(c.path), x.Seq, x.Head, x.Query, max(len(x.States), 1)),
+		Command: fmt.Sprintf("flashdec explain %s --seq %d --head %d --query %d --splits %d --html FILE", shellWord(filepath.Base(c.path)), x.Seq, x.Head, x.Query, max(len(x.States), 1)),
 		Rule:    x.scoreRule(c),
 	}
 	if text := c.file.Metadata["text"]; text != "" {

@@ -383,6 +383,10 @@ const unnamed = `(() => {
 	return found.join(", ");
 })()`
 
+// weightsWidth is the width from which all columns of the most weighted keys are in view,
+// where tokens are words.
+const weightsWidth = 480
+
 func TestPageLooks(t *testing.T) {
 	b := startBrowser(t)
 	for name, args := range map[string][]string{"examples": {}, "layer19": {"../../testdata/real/layer19.safetensors", "--head=5"}, "context": {largeFile(t, 5000, 16, true)}} {
@@ -390,7 +394,7 @@ func TestPageLooks(t *testing.T) {
 		for _, look := range []struct {
 			scheme string
 			width  int
-		}{{"light", 1100}, {"dark", 1100}, {"light", 360}, {"dark", 360}} {
+		}{{"light", 1100}, {"dark", 1100}, {"light", weightsWidth}, {"light", 360}, {"dark", 360}} {
 			b.prefer(look.scheme, look.width)
 			b.open(pageURL(path))
 			what := fmt.Sprintf("%s-%s-%d", name, look.scheme, look.width)
@@ -399,6 +403,9 @@ func TestPageLooks(t *testing.T) {
 			}
 			if wide := b.number(`document.documentElement.scrollWidth`); int(wide) > look.width {
 				t.Errorf("%s: the page is %v wide", what, wide)
+			}
+			if right := b.number(`document.getElementById("top-caption").closest("table").getBoundingClientRect().right`); name != "context" && look.width >= weightsWidth && int(right) > look.width {
+				t.Errorf("%s: the column of weights ends at %v", what, right)
 			}
 			if found := b.text(unnamed); found != "" {
 				t.Errorf("%s: without a name: %s", what, found)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
@@ -116,6 +117,22 @@ func quotePath(path string) string {
 		return strconv.Quote(path)
 	}
 	return path
+}
+
+// shellWord is a name as a word of a command line that a shell of POSIX reads.
+func shellWord(name string) string {
+	if strings.HasPrefix(name, "-") {
+		name = "./" + name
+	}
+	if name != "" && !strings.ContainsFunc(name, special) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// special tells a rune that may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
 // hidden tells a rune that a terminal does not print, and a byte that is part of

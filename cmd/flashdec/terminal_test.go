@@ -52,3 +52,15 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("stderr is %q, want one line without the name's escape", r.errs)
 	}
 }
+
+// A name is one word to a shell, and the same name again.
+func TestShellWord(t *testing.T) {
+	for name, want := range map[string]string{
+		"layer19.safetensors": "layer19.safetensors", "été/x_1.npz": "été/x_1.npz", "": "''", "-o": "./-o", "a b": "'a b'",
+		"it's $HOME": `'it'\''s $HOME'`, "-a;b": "'./-a;b'", "a\nb": "'a\nb'", "*": "'*'", "~x": "'~x'",
+	} {
+		if got := shellWord(name); got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+}

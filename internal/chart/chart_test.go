@@ -149,7 +149,7 @@ func TestBarsThatAreCutOffSayWhatTheyReach(t *testing.T) {
 	calm := texts(t, svg(t, all))
 	all[0].Share, all[0].Spread = 1.31, 0.5
 	said := texts(t, svg(t, all))
-	for _, say := range []string{"131% »", "1K <keys> & more ~", "bytes a second, in % of a bare read of the same bytes; ~ a read that was disturbed"} {
+	for _, say := range []string{"» 131%", "1K <keys> & more ~", "bytes a second, in % of a bare read of the same bytes; ~ a read that was disturbed"} {
 		if !slices.Contains(said, say) || slices.Contains(calm, say) {
 			t.Errorf("the picture says %q, and %q where nothing is cut off; want %q in the first alone", said, calm, say)
 		}

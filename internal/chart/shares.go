@@ -28,6 +28,7 @@ func shares(rows []bench.Row) (panel, error) {
 				at := len(cases) - 1 - slices.Index(cases, Label(r))
 				if values[at] = 100 * r.Share; values[at] > most {
 					p.over = append(p.over, mark{at, offset, values[at]})
+					values[at] = most
 				}
 			}
 		}
@@ -47,6 +48,9 @@ func shares(rows []bench.Row) (panel, error) {
 		p.plot.X.Label.Text += "; ~ a read that was disturbed"
 	}
 	p.plot.X.Min, p.plot.X.Max = 0, most
+	if len(p.over) > 0 {
+		p.plot.X.Max += overRoom
+	}
 	p.plot.Y.Min, p.plot.Y.Max = -0.5, float64(len(cases))-0.5
 	p.plot.X.Tick.Marker = plot.ConstantTicks(percents)
 	p.above = percents
@@ -60,6 +64,10 @@ func shares(rows []bench.Row) (panel, error) {
 // most is where bars end, in percent. A share of more is a read that was slower than
 // the decode beside it.
 const most = 105
+
+// overRoom is the room on the axis behind bars that are cut off, for what they would
+// reach.
+const overRoom = 10
 
 // mark is a bar that is cut off, and what it would reach.
 type mark struct {
@@ -86,10 +94,10 @@ func (p panel) drawOver(c draw.Canvas) {
 	for _, tick := range p.above {
 		c.FillText(style, vg.Point{X: c.X(p.plot.X.Norm(tick.Value)), Y: c.Max.Y + vg.Millimeter/2}, tick.Label)
 	}
-	style.Color, style.Font, style.XAlign, style.YAlign = color.White, sans(6), draw.XRight, draw.YCenter
+	style.Font, style.XAlign, style.YAlign = sans(9), draw.XLeft, draw.YCenter
 	for _, m := range p.over {
-		at := vg.Point{X: c.Max.X - vg.Millimeter/2, Y: c.Y(p.plot.Y.Norm(float64(m.at))) + m.offset}
-		c.FillText(style, at, fmt.Sprintf("%.0f%% »", m.value))
+		at := vg.Point{X: c.X(p.plot.X.Norm(most)) + vg.Millimeter/2, Y: c.Y(p.plot.Y.Norm(float64(m.at))) + m.offset}
+		c.FillText(style, at, fmt.Sprintf("» %.0f%%", m.value))
 	}
 }
 
