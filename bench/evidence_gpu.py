@@ -8,13 +8,15 @@ one JSON object with the commit, the device, the driver and each command.
     CGO_ENABLED=0 go build ./cmd/flashdec
     python3 bench/evidence_gpu.py --commit $(git rev-parse --short HEAD) --out FILE
 
-The exit code is 1 where something failed.
+It wants an NVIDIA GPU with its driver's nvidia-smi, and the CUDA toolkit's
+compute-sanitizer in PATH. The exit code is 1 where something failed.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -120,14 +122,24 @@ def run(what, command):
     return step
 
 
+def device(folder):
+    """The first GPU's name and driver. What is missing ends the program, in a line."""
+    for program in ["nvidia-smi", "compute-sanitizer"] + [os.path.join(folder, p) for p in ("cuda.test", "public.test", "gpubench.test", "flashdec")]:
+        if not shutil.which(program):
+            raise SystemExit(f"{__file__}: no {program}; what it wants stands at its head")
+    asked = subprocess.run("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader", shell=True, capture_output=True, text=True)
+    if asked.returncode != 0 or not asked.stdout.strip():
+        raise SystemExit(f"{__file__}: nvidia-smi finds no GPU: {(asked.stdout + asked.stderr).strip().splitlines()[:1]}")
+    return asked.stdout.strip().splitlines()[0].split(", ")
+
+
 def main():
     args = argparse.ArgumentParser()
     args.add_argument("--commit", required=True)
     args.add_argument("--out", required=True)
     args.add_argument("--dir", default=".", help="where the programs are")
     args = args.parse_args()
-    device = subprocess.run("nvidia-smi --query-gpu=name,driver_version --format=csv,noheader", shell=True, capture_output=True, text=True)
-    name, driver = device.stdout.strip().splitlines()[0].split(", ")
+    name, driver = device(args.dir)
     steps = [run(what, command.format(dir=args.dir)) for what, command in STEPS]
     cases = run_cases({name: v for s in steps for name, v in s.pop("verdicts", {}).items()})
     for c in cases:

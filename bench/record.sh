@@ -13,17 +13,41 @@
 # against context are recorded, too, in cpu-NAME-model.jsonl; with LLAMACPP_PYTHON, a
 # Python that has llama-cpp-python, beside llama.cpp.
 set -eu
-name=${1:?usage: $0 NAME [LIB]}
+
+fail() {
+  echo "bench/record.sh: $1" >&2
+  exit 2
+}
+
+[ $# -ge 1 ] && [ $# -le 2 ] || fail "usage: bench/record.sh NAME [LIB]"
+name=$1
+lib=${2:-}
+case $name in
+'' | -* | *[!A-Za-z0-9._-]*) fail "NAME is '$name', want letters, digits, . _ and -, such as epyc-2-cores" ;;
+esac
+if [ $# -eq 2 ]; then
+  [ -e "$lib/libggml-cpu.so" ] || fail "LIB is '$lib', which has no libggml-cpu.so: bench/peers/build_llamacpp.sh makes it"
+  lib=$(cd "$lib" && pwd)
+fi
+if [ -n "${FLASHDEC_SMOLLM:-}" ]; then
+  [ -f "$FLASHDEC_SMOLLM" ] || fail "FLASHDEC_SMOLLM is '$FLASHDEC_SMOLLM', which is no file"
+  model=$(cd "$(dirname "$FLASHDEC_SMOLLM")" && pwd)/$(basename "$FLASHDEC_SMOLLM")
+fi
+if [ -n "${LLAMACPP_PYTHON:-}" ]; then
+  "$LLAMACPP_PYTHON" -c 'import llama_cpp' 2>/dev/null || fail "LLAMACPP_PYTHON is '$LLAMACPP_PYTHON', which does not import llama_cpp"
+fi
+command -v go >/dev/null || fail "no go in PATH"
+
 cd "$(dirname "$0")/.."
 out=bench/results/cpu-$name.jsonl
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 
 CGO_ENABLED=0 go build -buildvcs=true -o "$bin/flashdec" ./cmd/flashdec
-if [ -n "${FLASHDEC_SMOLLM:-}" ]; then
-  "$bin/flashdec" bench --model "$FLASHDEC_SMOLLM" --json \
+if [ -n "${model:-}" ]; then
+  "$bin/flashdec" bench --model "$model" --json \
     ${LLAMACPP_PYTHON:+--peer "$LLAMACPP_PYTHON bench/peers/llamacpp_model.py"} >"bench/results/cpu-$name-model.jsonl"
 fi
-"$bin/flashdec" bench --suite peers --rounds 15 --json ${2:+--peer "python3 bench/peers/llamacpp.py $2"} >"$out"
+"$bin/flashdec" bench --suite peers --rounds 15 --json ${lib:+--peer "python3 bench/peers/llamacpp.py $lib"} >"$out"
 "$bin/flashdec" bench --suite types,levels,lengths,ragged,pages,invariant,window,blog,decode,threads --json >>"$out"
 echo "recorded $(wc -l <"$out") rows in $out" >&2

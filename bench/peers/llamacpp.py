@@ -37,8 +37,11 @@ class GGML:
     """The functions used here, with their types."""
 
     def __init__(self, folder):
-        self.base = ctypes.CDLL(os.path.join(folder, "libggml-base.so"), ctypes.RTLD_GLOBAL)
-        self.cpu = ctypes.CDLL(os.path.join(folder, "libggml-cpu.so"), ctypes.RTLD_GLOBAL)
+        try:
+            self.base = ctypes.CDLL(os.path.join(folder, "libggml-base.so"), ctypes.RTLD_GLOBAL)
+            self.cpu = ctypes.CDLL(os.path.join(folder, "libggml-cpu.so"), ctypes.RTLD_GLOBAL)
+        except OSError as missing:
+            raise SystemExit(f"{__file__}: {missing}; bench/peers/build_llamacpp.sh makes LIB") from None
         ptr, i64, f32, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_size_t
         for lib, name, result, args in [
             (self.base, "ggml_init", ptr, [InitParams]),

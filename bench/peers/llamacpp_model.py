@@ -15,7 +15,10 @@ import os
 import sys
 import time
 
-import llama_cpp as lib
+try:
+    import llama_cpp as lib
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 STEPS = 4  # a request, as flashdec takes in a round
 TYPES = {"f32": 0, "f16": 1}

@@ -6,7 +6,9 @@ that together exceed the L2 cache, the median of the replays divided by the call
 
     python3 bench/peers/torch_decode.py --out bench/results/gpu-torch.jsonl
 
-One JSON object a line, in the form of `flashdec bench --json`.
+One JSON object a line, in the form of `flashdec bench --json`. Wants PyTorch with CUDA:
+
+    pip install torch
 """
 
 import argparse
@@ -14,8 +16,11 @@ import json
 import statistics
 import sys
 
-import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 DECODE = [
     (1, 32, 8, 1024, 128), (1, 32, 8, 4096, 128), (1, 32, 8, 16384, 128), (1, 32, 8, 65536, 128),
@@ -104,6 +109,8 @@ def main():
     args.add_argument("--out", required=True)
     args.add_argument("--commit", default="")
     args = args.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit(f"{__file__}: no GPU that torch {torch.__version__} can compute on")
     device = torch.cuda.get_device_name()
     with open(args.out, "w") as out:
         for suite, name, dtype, b, hq, hkv, n, d in cases():

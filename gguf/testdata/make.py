@@ -5,9 +5,12 @@ quantised.safetensors (the same rows as float32), both by the gguf package of Py
     python make.py
 """
 
-import numpy as np
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T, GGUFWriter, quants
-from safetensors.numpy import save_file
+try:
+    import numpy as np
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T, GGUFWriter, quants
+    from safetensors.numpy import save_file
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 HALVES = {  # where a block has binary16 numbers
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],

@@ -4,8 +4,11 @@
     python small.py
 """
 
-import numpy as np
-from gguf import GGMLQuantizationType as T, GGUFWriter, quants
+try:
+    import numpy as np
+    from gguf import GGMLQuantizationType as T, GGUFWriter, quants
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 HIDDEN, MLP, HEADS, KV_HEADS, VOCAB, LAYERS = 32, 32, 2, 1, 8, 2
 rng = np.random.default_rng(4)

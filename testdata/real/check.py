@@ -13,9 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import llama_cpp
-import numpy as np
-from gguf import GGUFReader, GGUFValueType, GGUFWriter, dequantize
+try:
+    import llama_cpp
+    import numpy as np
+    from gguf import GGUFReader, GGUFValueType, GGUFWriter, dequantize
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 from capture import Model, log_softmax, prose, weights
 

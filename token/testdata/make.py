@@ -17,8 +17,11 @@ import json
 import pathlib
 import random
 
-from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
-                        normalizers, pre_tokenizers, processors, trainers)
+try:
+    from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
+                            normalizers, pre_tokenizers, processors, trainers)
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 HERE = pathlib.Path(__file__).parent
 VOCAB = 480

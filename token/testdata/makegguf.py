@@ -11,8 +11,11 @@ import json
 import pathlib
 import tempfile
 
-import gguf
-from llama_cpp import Llama
+try:
+    import gguf
+    from llama_cpp import Llama
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 HERE = pathlib.Path(__file__).parent
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6

