@@ -5,14 +5,16 @@ import (
 	"errors"
 	"go/ast"
 	"go/parser"
-	"go/token"
+	gotoken "go/token"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/attn"
@@ -21,6 +23,9 @@ import (
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/plan"
+	"github.com/flashdec/flashdec/sample"
+	"github.com/flashdec/flashdec/tensorfile"
+	"github.com/flashdec/flashdec/token"
 )
 
 // publicTypes and publicFuncs are all that the public packages export. Methods
@@ -76,6 +81,16 @@ var (
 		model.Stats{},
 		model.Part{},
 		model.Sequence{},
+		tensorfile.File{},
+		tensorfile.Tensor{},
+		tensorfile.DType(0),
+		token.Tokenizer{},
+		token.Stream{},
+		token.Message{},
+		token.ChatOptions{},
+		sample.Options{},
+		sample.Chain{},
+		sample.Stop{},
 	}
 	publicFuncs = map[string]any{
 		"flashdec.Open": flashdec.Open,
@@ -87,6 +102,13 @@ var (
 		"plan.New":  plan.New,
 		"gguf.Open": gguf.Open, "gguf.Parse": gguf.Parse,
 		"model.Open": model.Open, "model.NewRunner": model.NewRunner,
+		"tensorfile.Open": tensorfile.Open, "tensorfile.Index": tensorfile.Index,
+		"tensorfile.ParseSafetensors": tensorfile.ParseSafetensors, "tensorfile.ParseNPY": tensorfile.ParseNPY, "tensorfile.ParseNPZ": tensorfile.ParseNPZ,
+		"tensorfile.View": tensorfile.View[float32], "tensorfile.Bytes": tensorfile.Bytes[float32],
+		"tensorfile.Write": tensorfile.Write, "tensorfile.WriteContext": tensorfile.WriteContext,
+		"tensorfile.WriteSafetensors": tensorfile.WriteSafetensors, "tensorfile.WriteNPZ": tensorfile.WriteNPZ,
+		"token.FromFolder": token.FromFolder, "token.FromGGUF": token.FromGGUF, "token.FromTokenizerJSON": token.FromTokenizerJSON,
+		"sample.New": sample.New, "sample.NewStop": sample.NewStop,
 	}
 )
 
@@ -96,6 +118,7 @@ const draws = 1000
 // TestNoPanicLeavesTheAPI calls all that is exported with zero values, nils,
 // negative and huge numbers, and slices whose lengths do not fit.
 func TestNoPanicLeavesTheAPI(t *testing.T) {
+	t.Chdir(t.TempDir()) // where files may be written
 	h := newHostile(t)
 	for name, f := range publicFuncs {
 		for range draws {
@@ -211,7 +234,7 @@ func describe(args []reflect.Value) string {
 			a = a.Elem()
 		}
 		b.WriteString("\t")
-		b.WriteString(strings.TrimSpace(reflect.TypeOf(a.Interface()).String()))
+		b.WriteString(a.Type().String())
 	}
 	return b.String()
 }
@@ -260,6 +283,15 @@ func (h *hostile) value(t reflect.Type, depth int) reflect.Value {
 		v.SetUint(h.Uint64N(9))
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat([...]float64{0, 1, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e300}[h.IntN(7)])
+	case reflect.String:
+		v.SetString([...]string{"", "a", "user", "\x00\xff", strings.Repeat("ab ", 999)}[h.IntN(5)])
+	case reflect.Map:
+		if h.IntN(3) > 0 {
+			v.Set(reflect.MakeMap(t))
+		}
+		if !v.IsNil() && depth > 0 && h.IntN(2) == 0 {
+			v.SetMapIndex(h.value(t.Key(), depth-1), h.value(t.Elem(), depth-1))
+		}
 	case reflect.Bool:
 		v.SetBool(h.IntN(2) == 0)
 	case reflect.Struct:
@@ -304,6 +336,8 @@ func (h *hostile) implement(t reflect.Type) any {
 		return hostileKeys(h.number())
 	case reflect.TypeFor[kv.Store]():
 		return emptyStore{}
+	case reflect.TypeFor[fs.FS]():
+		return fstest.MapFS{"tokenizer.json": {Data: []byte(`{"model": null}`)}}
 	}
 	return nil
 }
@@ -332,7 +366,7 @@ func TestAllOfTheAPIIsTried(t *testing.T) {
 	for _, x := range publicTypes {
 		types[strings.Split(reflect.TypeOf(x).String(), "[")[0]] = true
 	}
-	for _, dir := range []string{".", "attn", "kv", "plan", "backend", "gguf", "model"} {
+	for _, dir := range []string{".", "attn", "kv", "plan", "backend", "gguf", "model", "tensorfile", "token", "sample"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)
@@ -341,7 +375,7 @@ func TestAllOfTheAPIIsTried(t *testing.T) {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			file, err := parser.ParseFile(gotoken.NewFileSet(), path, nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -63,8 +63,12 @@ func (c *Chain) Observe(ids ...int) {
 }
 
 // Next chooses an id from logits [vocabSize], which it does not change, and
-// observes it. It allocates nothing. Its error wraps [ErrLogits].
+// observes it. It allocates nothing. Its error wraps [ErrLogits], or [ErrOptions]
+// where no chain was made.
 func (c *Chain) Next(logits []float32) (int, error) {
+	if c == nil {
+		return 0, fmt.Errorf("%w: the chain was never made", ErrOptions)
+	}
 	best, err := c.load(logits)
 	if err != nil {
 		return 0, err

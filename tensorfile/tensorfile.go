@@ -90,6 +90,9 @@ func Index(path string) (*File, error) {
 // It stops with ctx's cause. Errors are Open's; a name that the file does not have is ErrFormat.
 func (f *File) Load(ctx context.Context, name string) (_ Tensor, err error) {
 	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
+	if f == nil {
+		return Tensor{}, fmt.Errorf("tensorfile: the file was never opened: %w", ErrFormat)
+	}
 	t, ok := f.Tensor(name)
 	if !ok {
 		return Tensor{}, fmt.Errorf("tensorfile: %s: no tensor %s: %w", f.path, quote(name), ErrFormat)
@@ -131,6 +134,9 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 }
 
 func (f *File) find(name string) (i int, ok bool) {
+	if f == nil {
+		return 0, false
+	}
 	return slices.BinarySearchFunc(f.Tensors, name, func(t Tensor, name string) int {
 		return cmp.Compare(t.Name, name)
 	})
@@ -150,6 +156,9 @@ func (f *File) Release(data []byte) {
 // Close unmaps the file. Data and views that were taken from it must not be touched afterwards.
 // Closing again, or closing what Parse returned, does nothing.
 func (f *File) Close() error {
+	if f == nil {
+		return nil
+	}
 	var err error
 	for _, m := range f.mappings {
 		err = errors.Join(err, m.unmap())

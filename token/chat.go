@@ -44,6 +44,8 @@ func (t *Tokenizer) RenderChat(messages []Message, o ChatOptions) (string, error
 		list[i] = []jinja.Field{{Key: "role", Value: m.Role}, {Key: "content", Value: m.Content}}
 	}
 	switch {
+	case t == nil:
+		return "", errUnmade
 	case t.chat == "":
 		return "", fmt.Errorf("%w: the model has none", ErrTemplate)
 	case size > MaxText:
@@ -76,6 +78,9 @@ func (t *Tokenizer) RenderChat(messages []Message, o ChatOptions) (string, error
 // the template writes are read as such; those that a message spells are
 // characters, so that nobody can end their turn and begin another's.
 func (t *Tokenizer) EncodeChat(messages []Message, o ChatOptions) ([]int, error) {
+	if t == nil {
+		return nil, errUnmade
+	}
 	guard, err := guardFor(messages)
 	if err != nil {
 		return nil, err

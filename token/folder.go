@@ -19,6 +19,9 @@ const maxConfig = 1 << 22
 // and the chat template of chat_template.jinja or tokenizer_config.json.
 // Errors wrap [ErrVocabulary], [ErrUnsupported] or those of fsys.
 func FromFolder(fsys fs.FS) (*Tokenizer, error) {
+	if fsys == nil {
+		return nil, fmt.Errorf("%w: no folder", ErrVocabulary)
+	}
 	data, err := readBounded(fsys, "tokenizer.json", maxTokenizerJSON)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,9 @@ import (
 // are "gpt2", byte-level BPE, and "llama", SentencePiece's BPE. Errors wrap
 // [ErrVocabulary] or [ErrUnsupported].
 func FromGGUF(meta func(key string) (any, bool)) (*Tokenizer, error) {
+	if meta == nil {
+		return nil, fmt.Errorf("%w: no metadata", ErrVocabulary)
+	}
 	f := &ggufFile{meta: meta}
 	v := f.vocabulary()
 	name := f.text("tokenizer.ggml.model")

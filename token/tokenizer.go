@@ -29,6 +29,8 @@ const MaxText = 1 << (24 + 4*(^uint(0)>>63))
 // maxGrowth bounds how many times longer normalization may make a text.
 const maxGrowth = 32
 
+var errUnmade = fmt.Errorf("%w: the tokenizer was never made", ErrVocabulary)
+
 var errGrowth = fmt.Errorf("%w: normalization makes it more than %d times as long", ErrTooLong, maxGrowth)
 
 // Tokenizer turns text into token ids and back. It does not change after it
@@ -65,6 +67,9 @@ func (t *Tokenizer) EncodeSpecial(text string) ([]int, error) { return t.encode(
 // encode leaves guard, which parts what a user wrote from being read as a
 // special token, out of the text between added tokens.
 func (t *Tokenizer) encode(text string, special bool, guard string) ([]int, error) {
+	if t == nil || t.model == nil {
+		return nil, errUnmade
+	}
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrTooLong, len(text), MaxText)
 	}
@@ -126,4 +131,4 @@ func (t *Tokenizer) ID(name string) (id int, ok bool) {
 // none.
 func (t *Tokenizer) ChatTemplate() string { return t.chat }
 
-func (t *Tokenizer) has(id int) bool { return id >= 0 && id < len(t.pieces) }
+func (t *Tokenizer) has(id int) bool { return t != nil && id >= 0 && id < len(t.pieces) }
