@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
@@ -106,33 +107,52 @@ func (a *Arena) Close() error {
 	return err
 }
 
-// Gain is what the numbers that codes hold are made larger by: normal numbers then
-// use most of the codes, and none saturates often.
+// Gain is what the numbers that codes hold are made larger by, of integers on average:
+// normal numbers then use all codes, and hardly one saturates.
 func Gain(t kv.DType) float32 {
 	switch t {
 	case kv.F8E4M3, kv.F8E5M2:
 		return 64
 	case kv.I8:
-		return 32
+		return 52
 	case kv.I4:
-		return 2
+		return 2.75
 	}
 	return 1
 }
 
+// rowStep is what rows of the cases' dims are multiples of, in elements.
+const rowStep = 64
+
 // Numbers are normal numbers as elements of a type, to be repeated: of an odd number
-// of rows of any size, so that no two rows near each other are the same. Codes are of
-// numbers that are [Gain] times larger.
+// of rows of rowStep, so that no two rows near each other are the same. Codes are of
+// numbers that are [Gain] times larger. Integers are as a cache quantises rows, by
+// their own largest element: in each rowStep, one code is the largest that there is.
+// Kernels count on that where values have scales of their own, and would take another
+// path (docs/NUMERICS.md).
 func Numbers(t kv.DType) []byte {
 	elem := simd.Elem(t) // a case's type is known
 	rng := rand.New(rand.NewPCG(1, uint64(t)))
-	floats := make([]float32, 1<<16+2)
+	floats := make([]float32, (1<<10+1)*rowStep)
 	for i := range floats {
 		floats[i] = Gain(t) * float32(rng.NormFloat64())
+	}
+	if largest, integer := map[kv.DType]float32{kv.I8: 127, kv.I4: 7}[t]; integer {
+		for row := range slices.Chunk(floats, rowStep) {
+			stretch(row, largest)
+		}
 	}
 	block := make([]byte, elem.RowBytes(len(floats)))
 	simd.Narrow(block, elem, floats)
 	return block
+}
+
+// stretch makes a row's largest magnitude that.
+func stretch(row []float32, largest float32) {
+	size := max(slices.Max(row), -slices.Min(row))
+	for i := range row {
+		row[i] *= largest / size
+	}
 }
 
 // fill writes [Numbers] of a type everywhere, unless they are there: the reading does

@@ -209,6 +209,35 @@ func TestReadRows(t *testing.T) {
 	}
 }
 
+// TestCodesAreAsACacheHasThem: a row that was quantised by its own largest element has
+// the largest code, which kernels count on; all of a case's rows have it.
+func TestCodesAreAsACacheHasThem(t *testing.T) {
+	a, err := bench.NewArena(4 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for dtype, largest := range map[kv.DType]float32{kv.I8: 127, kv.I4: 7} {
+		for _, dim := range []int{64, 128, 256} {
+			c := bench.Grouped(dtype, 1, dim, 2<<20)
+			views, err := a.Views(context.Background(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := make([]float32, dim)
+			for _, p := range []*kv.Plane{&views[len(views)-1].K, &views[len(views)-1].V} {
+				scale := p.Scales.Values[0]
+				for i := range c.StoredRows() {
+					p.Row(row, 0, i/c.Lens[0], i%c.Lens[0])
+					if got := max(slices.Max(row), -slices.Min(row)); got != largest*scale {
+						t.Fatalf("%v, dim %d: the largest of row %d is %v, want %v", dtype, dim, i, got/scale, largest)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestFillStops: laying out gigabytes can be interrupted, and is not taken for done.
 func TestFillStops(t *testing.T) {
 	a, err := bench.NewArena(1 << 24)
