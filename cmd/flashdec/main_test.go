@@ -116,6 +116,16 @@ func TestHelpShowsAnExample(t *testing.T) {
 		}
 		fits(t, r.stdout)
 	}
+	parser, err := newParser(&interrupt{}, newTerminal(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range parser.Model.Leaves(true) {
+		lines := strings.Split(strings.TrimRight(verb.Detail, "\n"), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "    ") {
+			t.Errorf("%s --help: its text ends with %q, want an example", verb.Name, last)
+		}
+	}
 	if r := want(t, exitDone); !strings.Contains(r.stdout, "Commands:") {
 		t.Errorf("without arguments: %q, want the help", r.stdout)
 	} else if words := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(words, "Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted.") {

@@ -18,7 +18,7 @@ type planCmd struct {
 	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
 	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100)." default:"132" placeholder:"N"`
 	QLen      int    `help:"New queries of each sequence, the last standing at its last key (default ${default})." default:"1" placeholder:"N"`
-	Window    int    `help:"How many of the newest keys a query sees." placeholder:"N"`
+	Window    int    `help:"How many of the newest keys a query sees. Without it, all." placeholder:"N"`
 	Causal    bool   `help:"Hide the keys after a query."`
 	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	Invariant bool   `help:"Cut a sequence by its own length alone, whatever is beside it."`

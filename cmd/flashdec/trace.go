@@ -21,7 +21,7 @@ type traceCmd struct {
 	QHeads        int      `help:"Query heads of a made-up step, a multiple of the KV heads (default ${default})." default:"32" placeholder:"N"`
 	KVHeads       int      `name:"kv-heads" help:"KV heads of a made-up step (default ${default})." default:"8" placeholder:"N"`
 	HeadDim       int      `help:"Elements of a key and of a value of a made-up step (default ${default})." default:"128" placeholder:"N"`
-	Window        int      `help:"How many of the newest keys a query of a made-up step sees." placeholder:"N"`
+	Window        int      `help:"How many of the newest keys a query of a made-up step sees. Without it, all." placeholder:"N"`
 	Out           []string `short:"o" sep:"none" help:"Write a picture to FILE.svg, or trace events for Perfetto to FILE.json. May be given twice." placeholder:"FILE"`
 	Splits        int      `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
 	CompareSplits int      `help:"Beside it, show the same step cut into N splits (default ${default}); 0 shows nothing beside it." default:"1" placeholder:"N"`
@@ -34,21 +34,19 @@ type traceCmd struct {
 
 func (*traceCmd) Help() string {
 	return `Without splits one processor computes a long sequence and the others wait; with
-splits all end together. This shows it, from decodes that really ran.
-
-Examples, a file's step, and a made-up one as a picture; a second -o trace.json
-writes events for Perfetto (https://ui.perfetto.dev):
-
-    flashdec trace testdata/real/layer19.safetensors
-    flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg
-
-On a GPU, a processor is one of its SMs, which may compute several items at a time:
-
-    flashdec trace --backend cuda --lens 65536 -o trace.svg
+splits all end together. This shows it, from decodes that really ran. On a GPU, a
+processor is one of its SMs, which may compute several items at a time.
 
 Nothing is shown beside where the plan cuts nothing: it has enough sequences and KV
 heads for all workers then. Where there is too little work to wake a worker, that
 is told.
+
+Examples, a file's step, and made-up ones as pictures; a second -o trace.json
+writes events for Perfetto (https://ui.perfetto.dev):
+
+    flashdec trace testdata/real/layer19.safetensors
+    flashdec trace --lens 131072,4096x6 --q-heads 8 --kv-heads 1 -o trace.svg
+    flashdec trace --backend cuda --lens 65536 -o trace.svg
 `
 }
 

@@ -14,7 +14,7 @@ import (
 
 // tunedFlag turns off what flashdec tune has kept.
 type tunedFlag struct {
-	Tuned bool `help:"Use what flashdec tune found for this machine." default:"true" negatable:""`
+	Tuned bool `help:"Use what flashdec tune found for this machine (the default)." default:"true" negatable:""`
 }
 
 // tuner looks constants up for a verb, and tells once of each file that is of no
