@@ -51,9 +51,9 @@ func (p *Plane) encode(dst []byte, row []float32, head int, scale float32) {
 // know neither: their row has a scale of NaN then.)
 func (t DType) code(x, scale float32) float32 {
 	switch {
-	case x-x != 0 && t == F8E5M2:
+	case !simd.Finite(x) && t == F8E5M2:
 		return x / scale
-	case x-x != 0:
+	case !simd.Finite(x):
 		return float32(math.NaN())
 	case scale == 0:
 		return 0
@@ -68,7 +68,7 @@ func (t DType) code(x, scale float32) float32 {
 func (t DType) scaleFor(row []float32) float32 {
 	top, bad := float32(0), notFinite(row) >= 0
 	for _, x := range row {
-		if x-x == 0 {
+		if simd.Finite(x) {
 			top = max(top, x, -x)
 		}
 	}
@@ -90,7 +90,7 @@ func (t DType) scaleFor(row []float32) float32 {
 // notFinite is the index of the first NaN or infinity, -1 for none.
 func notFinite(row []float32) int {
 	for i, x := range row {
-		if x-x != 0 {
+		if !simd.Finite(x) {
 			return i
 		}
 	}

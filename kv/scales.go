@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flashdec/flashdec/attn"
+	"github.com/flashdec/flashdec/internal/simd"
 )
 
 // ScaleKind says which elements share a scale.
@@ -78,7 +79,7 @@ func (s *Scales) Shared(head, channel, dim int) float32 {
 	if at < 0 || at >= len(s.Values) {
 		return float32(math.NaN())
 	}
-	return finite(s.Values[at])
+	return nanIfInfinite(s.Values[at])
 }
 
 // has reports whether a row's own scale, if it has one, is among Values.
@@ -90,15 +91,15 @@ func (s *Scales) has(page PageID, head, slot int) bool {
 	return ok && at < len(s.Values)
 }
 
-// finite is the scale x, NaN if it is infinite.
-func finite(x float32) float32 { return x + (x - x) }
+// nanIfInfinite is the scale x, NaN if it is infinite.
+func nanIfInfinite(x float32) float32 { return x + (x - x) }
 
 // multiply takes a row of elements to values.
 func (s *Scales) multiply(row []float32, page PageID, head, slot int) {
 	switch s.Kind {
 	case NoScales:
 	case TokenScale:
-		x := finite(s.Values[s.Offset(page, head, slot)])
+		x := nanIfInfinite(s.Values[s.Offset(page, head, slot)])
 		for i := range row {
 			row[i] *= x
 		}
@@ -184,7 +185,7 @@ func (s *Scales) validate(name string, t DType, heads, dim int) error {
 		return nil
 	}
 	for i, x := range s.Values {
-		if x-x != 0 {
+		if !simd.Finite(x) {
 			return fmt.Errorf("%w: scale %d of %s is %v, want a finite one", attn.ErrShape, i, name, x)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/model"
 	"github.com/flashdec/flashdec/tensorfile"
 )
@@ -82,7 +83,7 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 	}, nil); err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(logits, func(x float32) bool { return x-x != 0 }); at >= 0 {
+	if at := slices.IndexFunc(logits, func(x float32) bool { return !simd.Finite(x) }); at >= 0 {
 		fmt.Fprintf(t.errs, "flashdec: not all logits are finite numbers: the first that is not is token %d's of id %d, %v\n", at/vocab, at%vocab, logits[at])
 	}
 	s := r.Stats()

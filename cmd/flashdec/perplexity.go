@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
 )
@@ -128,11 +129,11 @@ func (r *perplexityReport) measure(ctx context.Context, t *terminal, runners []*
 	}
 	n := float64(r.Tokens)
 	r.NLL /= n
-	if r.Perplexity = math.Exp(r.NLL); !isNumber(r.Perplexity) {
+	if r.Perplexity = math.Exp(r.NLL); !simd.Finite(r.Perplexity) {
 		return fmt.Errorf("a mean −ln p of %g has no perplexity that a float64 holds", r.NLL)
 	}
 	if c := r.comparison; c != nil {
-		if c.AgainstPerplexity = math.Exp(c.nll / n); !isNumber(c.AgainstPerplexity) {
+		if c.AgainstPerplexity = math.Exp(c.nll / n); !simd.Finite(c.AgainstPerplexity) {
 			return fmt.Errorf("with %s, a mean −ln p of %g has no perplexity that a float64 holds", c.Against, c.nll/n)
 		}
 		c.MeanKL /= n
@@ -175,14 +176,12 @@ func (r *perplexityReport) position(next int, logits [][]float32, row, vocab int
 	r.NLL += norm - float64(here[next])
 	if c := r.comparison; c != nil {
 		c.add(here, logits[1][row*vocab:(row+1)*vocab], norm, next)
-		if !isNumber(c.nll) || !isNumber(c.MeanKL) {
+		if !simd.Finite(c.nll) || !simd.Finite(c.MeanKL) {
 			return false
 		}
 	}
-	return isNumber(r.NLL)
+	return simd.Finite(r.NLL)
 }
-
-func isNumber(x float64) bool { return x-x == 0 }
 
 // add compares predictions with the second's.
 func (c *comparison) add(here, second []float32, hereNorm float64, next int) {
