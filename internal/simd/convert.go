@@ -120,30 +120,35 @@ func widenAt(e Elem, src []byte, i int) float32 {
 }
 
 func narrowGeneric(dst []byte, e Elem, src []float32) {
-	if e == I4 {
-		clear(dst[:I4.RowBytes(len(src))])
-	}
-	for i, x := range src {
-		narrowAt(dst, e, i, x)
-	}
-}
-
-// narrowAt stores x as element i of dst.
-func narrowAt(dst []byte, e Elem, i int, x float32) {
 	switch e {
 	case F32:
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
+		for i, x := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x))
+		}
 	case F16:
-		binary.LittleEndian.PutUint16(dst[2*i:], uint16(binary16.narrowSigned(x, 15)))
+		for i, x := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], uint16(binary16.narrowSigned(x, 15)))
+		}
 	case BF16:
-		binary.LittleEndian.PutUint16(dst[2*i:], narrowBF16(x))
+		for i, x := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], narrowBF16(x))
+		}
 	case E4M3:
-		dst[i] = byte(e4m3.narrowSigned(x, 7))
+		for i, x := range src {
+			dst[i] = byte(e4m3.narrowSigned(x, 7))
+		}
 	case E5M2:
-		dst[i] = byte(e5m2.narrowSigned(x, 7))
+		for i, x := range src {
+			dst[i] = byte(e5m2.narrowSigned(x, 7))
+		}
 	case I8:
-		dst[i] = byte(narrowInt(x, -128, 127))
+		for i, x := range src {
+			dst[i] = byte(narrowInt(x, -128, 127))
+		}
 	default:
-		dst[i/2] |= byte(narrowInt(x, -8, 7)) & 15 << (i % 2 * 4)
+		clear(dst[:I4.RowBytes(len(src))])
+		for i, x := range src {
+			dst[i/2] |= byte(narrowInt(x, -8, 7)) & 15 << (i % 2 * 4)
+		}
 	}
 }
