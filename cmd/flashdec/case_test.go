@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -327,5 +330,50 @@ func decodeAndJudge(t *testing.T, c *decodeCase, flags *engineFlags) {
 	j := &judge{c: c, from: d.cache.source(c), threads: 1, lossy: d.cache.lossy}
 	if _, err := j.judge(t.Context(), got); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Files can claim any number of sequences without having an element.
+func TestCountlessSequencesAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		seqs, heads int
+		words       []string
+	}{
+		"sequences": {maxSequences + 1, 1, []string{"tensor q", "sequences", fmt.Sprint(maxSequences)}},
+		"rows":      {maxSequences, maxRows/maxSequences + 1, []string{"tensor q", "query heads", fmt.Sprint(maxRows)}},
+	} {
+		f := &testFile{map[string]tensorfile.Tensor{}, nil}
+		f.put("q", c.seqs, c.heads, 0, 1)
+		f.put("k", c.seqs, c.heads, 0, 1)
+		f.put("v", c.seqs, c.heads, 0, 1)
+		t.Run(name, func(t *testing.T) {
+			refuses(t, c.words, "run", f.write(t, filepath.Join(t.TempDir(), "empty.safetensors")))
+		})
+	}
+}
+
+// Of many metadata keys that nobody reads, some are named and the others counted.
+func TestManyUnreadKeysAreCounted(t *testing.T) {
+	f := goodFile()
+	for i := range 8 {
+		f.metadata[fmt.Sprint("note", i)] = "x"
+	}
+	path := f.write(t, filepath.Join(t.TempDir(), "notes.safetensors"))
+	if told := want(t, exitDone, "run", path).errs; !strings.Contains(told, "metadata note0, note1, note2, note3, note4 and 3 more: not read") {
+		t.Errorf("stderr is %q", told)
+	}
+}
+
+// Filling a cache ends when the command is interrupted.
+func TestCopyingStops(t *testing.T) {
+	c, err := openCase(t.Context(), realLayer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newCache(ctx, c, 16, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the interrupt", err)
 	}
 }

@@ -356,3 +356,20 @@ func TestMissingModelSaysHowToFetchIt(t *testing.T) {
 		}
 	}
 }
+
+// Where a tokenizer is there and of no use, text is refused with the reason, and ids are
+// not.
+func TestABrokenTokenizerIsExplained(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldenModels+"qwen2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(`{"model": {"type": "BPE", "vocab": {"a": "x"}}}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const why = `model.vocab: "a": a string, want a whole number`
+	refuses(t, []string{"the prompt is text, but the model's tokenizer cannot be used", why}, "generate", dir, "a")
+	refuses(t, []string{"--chat is about text, but the model's tokenizer cannot be used", why}, "generate", dir, "a", "--chat")
+	refuses(t, []string{"--stop looks for text, but the model's tokenizer cannot be used", why}, "generate", dir, "--ids=1", "--stop=a")
+	want(t, exitDone, "generate", dir, "--ids=1", "--max-tokens=1")
+}

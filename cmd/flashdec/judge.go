@@ -20,7 +20,7 @@ func (c *decodeCase) ownLimits() attn.Limits { return attn.Float32Limits(c.shape
 //	of float64 inputs    out 2⁻²⁴·max|v|, score 2 units, lse 2⁻²⁴·|lse|: v, q and k, sinks
 //	stored in float32    out 2⁻²⁴·max|v|, lse 2⁻²⁴·|lse|
 //	stored in float16    out 2⁻¹¹·max|v|, lse 2⁻¹¹·|lse|
-//	stored in bfloat16   out 2⁻⁹·max|v|,  lse 2⁻⁹·|lse|
+//	stored in bfloat16   out 2⁻⁸·max|v|,  lse 2⁻⁸·|lse|
 //
 // Rounding an answer moves it by half a unit in its last place, and |out| is at
 // most max|v|.
@@ -48,7 +48,7 @@ func halfUnit(t tensorfile.DType) float64 {
 	case tensorfile.F16:
 		return 0x1p-11
 	case tensorfile.BF16:
-		return 0x1p-9
+		return 0x1p-8
 	}
 	return 0
 }

@@ -173,3 +173,7 @@ func FuzzLens(f *testing.F) {
 		}
 	})
 }
+
+func TestPlanKnowsItsTypes(t *testing.T) {
+	refuses(t, []string{"--kv-dtype", `"f8"`, "int4"}, "plan", "--lens=9", "--q-heads=2", "--kv-heads=1", "--head-dim=8", "--kv-dtype=f8")
+}

@@ -193,3 +193,33 @@ func TestRunTellsTheDevice(t *testing.T) {
 		}
 	}
 }
+
+// What a cache stores is told of each half, with the bytes of its scales.
+func TestRunTellsWhatIsStored(t *testing.T) {
+	f := goodFile()
+	for name, dtype := range map[string]tensorfile.DType{"k": tensorfile.F16, "v": tensorfile.BF16} {
+		x := f.tensors[name]
+		f.tensors[name] = tensorfile.Tensor{DType: dtype, Shape: x.Shape, Data: make([]byte, len(x.Data)/2)}
+	}
+	path := f.write(t, filepath.Join(t.TempDir(), "halves.safetensors"))
+	const rows = 2 * (5 + 3) // KV heads, keys of both sequences
+	for _, c := range []struct {
+		dtype, told string
+		bytes       int
+	}{
+		{"", "f16/bf16", rows * 2 * (4 + 3)}, {"f32", "f32", rows * 4 * (4 + 3)},
+		{"int8", "int8", rows * (4 + 4 + 3 + 4)}, {"int4", "int4", rows * (2 + 4 + 2 + 4)},
+	} {
+		r := objects(t, want(t, exitDone, "run", path, "--json", "--kv-dtype="+c.dtype, "--page-size=2").stdout)[0]
+		if r["kv_dtype"] != c.told || r["kv_bytes"] != float64(c.bytes) {
+			t.Errorf("--kv-dtype=%s: %v of %v bytes, want %s of %d", c.dtype, r["kv_dtype"], r["kv_bytes"], c.told, c.bytes)
+		}
+	}
+}
+
+// A case that is computed in steps says so, and gives the reason of the first.
+func TestStepsAreTold(t *testing.T) {
+	if line := (&runReport{Steps: 3, Reason: "why"}).splitsLine(); line != "3 steps one after the other, to bound memory; in the first: why" {
+		t.Errorf("%q", line)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,21 @@ func TestShellWord(t *testing.T) {
 	} {
 		if got := shellWord(name); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// A terminal is shown what it can print of a model's text, line breaks and tabs
+// included; a file gets all of it.
+func TestStreamKeepsATerminalSafe(t *testing.T) {
+	const text = "a\x1b[2J\n\tb\u202e\a é"
+	for watched, want := range map[bool]string{false: text, true: "a�[2J\n\tb�� é"} {
+		var out strings.Builder
+		term := newTerminal(&out, io.Discard)
+		term.watched = watched
+		term.stream(text)
+		if out.String() != want {
+			t.Errorf("watched %t: %q, want %q", watched, out.String(), want)
 		}
 	}
 }

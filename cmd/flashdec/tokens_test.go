@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flashdec/flashdec/tensorfile"
 )
 
 func TestParseIDs(t *testing.T) {
@@ -72,4 +74,32 @@ func TestLogitsKeepTheirModel(t *testing.T) {
 	if after, err := os.ReadFile(weights); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the weights changed (%v)", err)
 	}
+}
+
+// A file of token ids has them as one list, in the vocabulary; text is bounded.
+func TestTokenFilesAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, x tensorfile.Tensor) string {
+		f := &testFile{map[string]tensorfile.Tensor{name: x}, nil}
+		return f.write(t, filepath.Join(dir, name+".safetensors"))
+	}
+	square := ints("input_ids", 1, 2, 3, 4)
+	square.Shape = []int{2, 2}
+	long := filepath.Join(dir, "long.txt")
+	if err := os.WriteFile(long, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(long, maxTokensFile+1); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "logits.npz")
+	for path, words := range map[string][]string{
+		file("ids", ints("ids", 1)):    {"no tensor input_ids of one dimension"},
+		file("input_ids", square):      {"no tensor input_ids of one dimension"},
+		long:                           {"more than"},
+		filepath.Join(dir, "none.txt"): {"none.txt"},
+	} {
+		refuses(t, words, "logits", goldenModels+"qwen2", path, "-o", out)
+	}
+	refuses(t, []string{"F32, wanted an integer type", "input_ids"}, "logits", goldenModels+"qwen2", file("input_ids", wave("input_ids", 3)), "-o", out)
 }

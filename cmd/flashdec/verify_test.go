@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/x448/float16"
 
 	"github.com/flashdec/flashdec/tensorfile"
 )
@@ -236,5 +237,61 @@ func TestRowsOfNaNHaveNoLimit(t *testing.T) {
 	v.add(verdict{Err: 1, share: math.NaN(), rowLimit: math.NaN()})
 	if v.ok() {
 		t.Error("numbers that have no limit pass")
+	}
+}
+
+// Each way to fail is told in words: where the direct softmax is far, the file's own
+// answer, numbers on one side only, and the LSE where out is right.
+func TestFaultsAreTold(t *testing.T) {
+	answer, limit := 0.5, 0.25
+	for want, d := range map[string]distances{
+		"out is 0.2 from the direct softmax":                          {MaxAbsErr: 0.2, Limit: 0.1},
+		"out is 0.5 from the file's own, want at most 0.25":           {AnswerErr: &answer, AnswerLimit: &limit},
+		"3 elements NaN or infinite on one side only":                 {NonFinite: 3},
+		"lse is 0.3 from the direct softmax":                          {LSEErr: 0.3, Limit: 0.1},
+		"lse is 0.3 from the direct softmax; 0.5 from the file's own": {LSEErr: 0.3, AnswerLSEErr: &answer},
+	} {
+		if told := (&fileReport{distances: d}).fault(); told != want {
+			t.Errorf("%+v: %q, want %q", d, told, want)
+		}
+	}
+}
+
+// An answer that was rounded to a type may be half a unit in its last place off, and
+// no more: what rounds further is wrong.
+func TestRoundedAnswersAreRight(t *testing.T) {
+	f := goodFile()
+	dir := t.TempDir()
+	exact := filepath.Join(dir, "exact.safetensors")
+	want(t, exitDone, "run", f.write(t, filepath.Join(dir, "in.safetensors")), "-o", exact)
+	got, err := tensorfile.Open(exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	out, _ := got.Tensor("out")
+	x, err := out.Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dtype tensorfile.DType
+		bits  func(x float32) uint16
+		unit  float64
+	}{
+		{tensorfile.F16, func(x float32) uint16 { return float16.Fromfloat32(x).Bits() }, 0x1p-10},
+		{tensorfile.BF16, func(x float32) uint16 { return uint16((math.Float32bits(x) + 0x8000) >> 16) }, 0x1p-7},
+	} {
+		for off, code := range map[float64]int{0: exitDone, 2: exitCheckFailed} { // units of the largest value
+			var data []byte
+			for i, v := range x {
+				if i == 0 {
+					v += float32(off * c.unit)
+				}
+				data = binary.LittleEndian.AppendUint16(data, c.bits(v))
+			}
+			f.tensors["out"] = tensorfile.Tensor{Name: "out", DType: c.dtype, Shape: out.Shape, Data: data}
+			want(t, code, "verify", f.write(t, filepath.Join(dir, "rounded.safetensors")))
+		}
 	}
 }
