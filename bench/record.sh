@@ -10,7 +10,7 @@
 #     go run ./bench/table bench/results/cpu-NAME.jsonl
 #
 # Where FLASHDEC_SMOLLM is the path of SmolLM2-135M-Instruct.Q4_1.gguf, tokens a second
-# against context are recorded, too, in cpu-NAME-model.jsonl; with LLAMACPP_PYTHON, a
+# against context, and of prompts, are recorded, too, in cpu-NAME-model.jsonl; with LLAMACPP_PYTHON, a
 # Python that has llama-cpp-python, beside llama.cpp.
 set -eu
 
