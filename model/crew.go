@@ -21,6 +21,7 @@ type crew struct {
 	accumulate [simd.NumElems]simd.AccumulateFunc
 	dots       [gguf.Q6_K + 1]simd.DotFunc // of types whose rows the kernels read where they lie
 	vectors    []simd.Vector               // rows of x as these take them
+	blocks     []simd.Block                // of the products that take them
 	rowByRow   bool                        // a row's products are the same bits whatever rows are beside it
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before

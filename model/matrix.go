@@ -60,18 +60,22 @@ func (c *crew) takesVectors(w *network.Linear) bool {
 	return int(w.Type) < len(c.dots) && c.dots[w.Type] != nil
 }
 
-// prepare makes vectors of the products' x, which is the same for all, where any takes them.
+// prepare makes vectors of the products' x, which is the same for all, for those that take them.
 func (c *crew) prepare(n int, products ...product) {
+	c.blocks = c.blocks[:0]
 	for i := range products {
-		if p := &products[i]; c.takesVectors(p.w) {
-			for len(c.vectors) < n {
-				c.vectors = append(c.vectors, simd.Vector{})
-			}
-			for r := range n {
-				c.vectors[r].Set(row(p.x, r, p.w.Cols))
-			}
-			return
+		if w := products[i].w; c.takesVectors(w) {
+			c.blocks = append(c.blocks, blockOf[w.Type])
 		}
+	}
+	if len(c.blocks) == 0 {
+		return
+	}
+	for len(c.vectors) < n {
+		c.vectors = append(c.vectors, simd.Vector{})
+	}
+	for r := range n {
+		c.vectors[r].Set(row(products[0].x, r, products[0].w.Cols), c.blocks...)
 	}
 }
 

@@ -24,10 +24,10 @@ func randomBlocks(rng *rand.Rand, b Block, n int) []byte {
 	return data
 }
 
-// vector is x as kernels take it.
-func vector(x []float32) *Vector {
+// vector is x as kernels of blocks b take it.
+func vector(x []float32, b Block) *Vector {
 	v := new(Vector)
-	v.Set(x)
+	v.Set(x, b)
 	return v
 }
 
@@ -71,7 +71,7 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	const guard = 12345
 	y := make([]float32, rows+1)
 	y[rows] = guard
-	Dot(b)(y[:rows], vector(x), data)
+	Dot(b)(y[:rows], vector(x, b), data)
 	for r := range rows {
 		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
 		want, size := 0.0, 0.0
@@ -132,7 +132,7 @@ func TestDotPassesNaNOn(t *testing.T) {
 			for i := range x {
 				x[i] = 1
 			}
-			Dot(b)(y, vector(x), data)
+			Dot(b)(y, vector(x, b), data)
 			for r, v := range y {
 				if (v != v) != (r == 1) {
 					t.Errorf("%v: row %d is %v with a NaN in row 1", b, r, v)
@@ -152,7 +152,7 @@ func TestDotChecksItsData(t *testing.T) {
 						t.Errorf("%v: 2 rows of one block were found in one block and a part", b)
 					}
 				}()
-				Dot(b)(make([]float32, 2), vector(make([]float32, b.Elements())), make([]byte, 2*b.Bytes()-1))
+				Dot(b)(make([]float32, 2), vector(make([]float32, b.Elements()), b), make([]byte, 2*b.Bytes()-1))
 			}()
 		}
 	})
@@ -173,7 +173,7 @@ func BenchmarkDot(b *testing.B) {
 				for i := range data {
 					data[i] = 1
 				}
-				x, y, dot := vector(make([]float32, cols)), make([]float32, rows), Dot(q)
+				x, y, dot := vector(make([]float32, cols), q), make([]float32, rows), Dot(q)
 				b.SetBytes(int64(len(data)))
 				for b.Loop() {
 					dot(y, x, data)

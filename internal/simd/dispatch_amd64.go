@@ -153,20 +153,25 @@ func fixes() bool { return useVNNI }
 
 // fix turns x into fixed point, and reports whether it could: infinity and NaN have
 // none.
-func fix(dst []byte, x []float32) bool {
+func fix(f form, dst []byte, x []float32) bool {
 	const infinity = 0x7f800000
+	if f == spreadForm {
+		return spreadAVX512(&dst[0], &x[0], len(x)/BlockElements) < infinity
+	}
 	return fixAVX512(&dst[0], &x[0], len(x)/BlockElements) < infinity
 }
 
 // dotFixed multiplies by x in fixed point, where it has one.
 func dotFixed(b Block, kernel fixedKernel, float DotFunc) DotFunc {
+	f := formOf(b)
 	return func(y []float32, v *Vector, data []byte) {
-		if v.fixed == nil {
+		x := v.forms[f].chunks
+		if x == nil {
 			float(y, v, data)
 			return
 		}
 		if blocks := v.rows(b, y, data); blocks > 0 {
-			kernel(&y[0], len(y), &data[0], &v.fixed[0], blocks)
+			kernel(&y[0], len(y), &data[0], &x[0], blocks)
 		}
 	}
 }

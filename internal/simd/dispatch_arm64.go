@@ -93,7 +93,7 @@ func divide(dst, a []float32, l float32) (finite bool) { return divideGeneric(ds
 // There are no kernels for x in fixed point here.
 func fixes() bool { return false }
 
-func fix([]byte, []float32) bool { return false }
+func fix(form, []byte, []float32) bool { return false }
 
 func average(dst []float32, weight []float64, o [][]float32, l float64) {
 	averageGeneric(dst, weight, o, l, 0)

@@ -4,17 +4,22 @@
 
 package simd
 
-// fixAVX512 writes blocks of x, at least 1, as chunks of fixed point, and returns the bits of max |x|.
+// fixAVX512 writes blocks of x, at least 1, as fixed point in chunks of 4, and returns the bits of max |x|.
 //
 //go:noescape
 func fixAVX512(dst *byte, x *float32, blocks int) uint32
+
+// spreadAVX512 writes blocks of x, at least 1, as fixed point in chunks of 3, and returns the bits of max |x|.
+//
+//go:noescape
+func spreadAVX512(dst *byte, x *float32, blocks int) uint32
 
 // fixedQ4_0AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_0 blocks, at least 1, with x in fixed point.
 //
 //go:noescape
 func fixedQ4_0AVX512(y *float32, rows int, row *byte, x *byte, blocks int)
 
-// fixedQ4_1AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_1 blocks, at least 1, with x in fixed point.
+// fixedQ4_1AVX512 computes y[r] = Σ_c row_r[c]·x[c] over rows of so many Q4_1 blocks, at least 1, with x in fixed point that is spread.
 //
 //go:noescape
 func fixedQ4_1AVX512(y *float32, rows int, row *byte, x *byte, blocks int)

@@ -17,7 +17,7 @@ func TestDotStaysInItsMemory(t *testing.T) {
 		for b := range Block(NumBlocks) {
 			for blocks := 1; blocks <= 9; blocks++ {
 				for _, atEnd := range []bool{true, false} {
-					const rows = 2
+					const rows = 5 // four of which may go together, and one left
 					data := guarded(t, rows*blocks*b.Bytes(), atEnd)
 					copy(data, randomBlocks(rng, b, rows*blocks))
 					x, y := guardedFloats(t, blocks*b.Elements(), atEnd), guardedFloats(t, rows, atEnd)
@@ -25,18 +25,18 @@ func TestDotStaysInItsMemory(t *testing.T) {
 						x[i] = float32(rng.NormFloat64())
 					}
 					v := new(Vector)
-					v.Set(x)
-					if v.fixed != nil { // the whole of it is read, to the last line
-						fixed := guarded(t, len(v.fixed), atEnd)
-						copy(fixed, v.fixed)
-						v.fixed = fixed
+					v.Set(x, b)
+					if x := &v.forms[formOf(b)]; x.chunks != nil { // the whole of it is read, to the last line
+						fixed := guarded(t, len(x.chunks), atEnd)
+						copy(fixed, x.chunks)
+						x.chunks = fixed
 						if at := uintptr(unsafe.Pointer(unsafe.SliceData(fixed))); atEnd && at%lineBytes != 0 {
 							t.Fatalf("%d blocks: fixed point begins at %#x", blocks, at)
 						}
 					}
 					Dot(b)(y, v, data)
 					want := make([]float32, rows)
-					Dot(b)(want, vector(append([]float32(nil), x...)), append([]byte(nil), data...))
+					Dot(b)(want, vector(append([]float32(nil), x...), b), append([]byte(nil), data...))
 					if fmt.Sprint(y) != fmt.Sprint(want) {
 						t.Errorf("%v, %d blocks: %v, elsewhere %v", b, blocks, y, want)
 					}

@@ -11,33 +11,65 @@ import "unsafe"
 // float32 costs, too.
 type Vector struct {
 	x     []float32
-	fixed []byte // chunks of four blocks, on a cache line's border; nil where there is none
-	room  []byte
+	forms [numForms]fixed
 }
 
-// A chunk is the fixed point of four blocks: see gen/fixed.go.
+// form is how fixed point lies in memory.
+type form uint8
+
 const (
-	chunkBlocks = 4
-	chunkBytes  = 576
-	lineBytes   = 64
+	packedForm form = iota // blocks next to each other
+	spreadForm             // as rows of Q4_1 have them, with room for a block's numbers
+	numForms   = iota
 )
 
-// Set makes v of x, whole blocks, which stays in use.
-func (v *Vector) Set(x []float32) {
-	v.x, v.fixed = x, nil
-	blocks := len(x) / BlockElements
-	if blocks == 0 || !fixes() {
+// formOf is what the kernel of blocks b takes.
+func formOf(b Block) form {
+	if b == Q4_1 {
+		return spreadForm
+	}
+	return packedForm
+}
+
+// chunkOf is what a chunk has of each form: see gen/fixed.go.
+var chunkOf = [numForms]struct{ blocks, bytes int }{packedForm: {4, 576}, spreadForm: {3, 512}}
+
+const lineBytes = 64
+
+// fixed is an x in fixed point.
+type fixed struct {
+	chunks []byte // on a cache line's border; nil where there are none
+	room   []byte
+}
+
+// Set makes v of x, whole blocks, which stays in use, for products with rows of the blocks that are named.
+func (v *Vector) Set(x []float32, of ...Block) {
+	v.x = x
+	for f := range v.forms {
+		v.forms[f].chunks = nil
+	}
+	if len(x) == 0 || !fixes() {
 		return
 	}
-	chunks := (blocks + chunkBlocks - 1) / chunkBlocks
-	if need := chunks*chunkBytes + lineBytes; cap(v.room) < need {
+	for _, b := range of {
+		if f := formOf(b); v.forms[f].chunks == nil {
+			v.forms[f].set(f, x)
+		}
+	}
+}
+
+// set makes fixed point of x, if it has one.
+func (v *fixed) set(f form, x []float32) {
+	chunk, blocks := chunkOf[f], len(x)/BlockElements
+	size := (blocks + chunk.blocks - 1) / chunk.blocks * chunk.bytes
+	if need := size + lineBytes; cap(v.room) < need {
 		v.room = make([]byte, need)
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(v.room)))) & (lineBytes - 1)
-	fixed := v.room[skip:][:chunks*chunkBytes]
-	clear(fixed[blocks/chunkBlocks*chunkBytes:]) // of blocks that are not there, all is 0
-	if fix(fixed, x) {
-		v.fixed = fixed
+	chunks := v.room[skip:][:size]
+	clear(chunks[blocks/chunk.blocks*chunk.bytes:]) // of blocks that are not there, all is 0
+	if fix(f, chunks, x) {
+		v.chunks = chunks
 	}
 }
 

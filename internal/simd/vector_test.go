@@ -54,7 +54,7 @@ func checkSum(t *testing.T, rng *rand.Rand, b Block, x []float32) {
 		limit += top*weight*0x1p-23 + weight*0x1p-126
 	}
 	var y [1]float32
-	Dot(b)(y[:], vector(x), data)
+	Dot(b)(y[:], vector(x, b), data)
 	if !(math.Abs(float64(y[0])-want) <= limit) {
 		t.Errorf("%v, %d blocks: %v, want %v, at most %v off", b, n, y[0], want, limit)
 	}
@@ -73,7 +73,7 @@ func TestVectorPassesInfinityOn(t *testing.T) {
 				const at = 3*BlockElements + 5
 				x, y := make([]float32, blocks*b.Elements()), make([]float32, rows)
 				x[at] = float32(bad)
-				v.Set(x)
+				v.Set(x, b)
 				Dot(b)(y, v, data)
 				for r, got := range y {
 					want := float64(w[r*len(x)+at]) * bad
@@ -100,10 +100,12 @@ func TestVectorForgets(t *testing.T) {
 			for i := range x {
 				x[i] = float32(rng.NormFloat64())
 			}
-			v.Set(nan)
-			v.Set(x)
-			if v.Len() != len(x) || (v.fixed != nil) != (fixes() && blocks > 0) {
-				t.Errorf("%d blocks: %d elements, fixed point: %v", blocks, v.Len(), v.fixed != nil)
+			v.Set(nan, Q4_1, Q8_0)
+			v.Set(x, Q8_0, Q4_1, Q8_0)
+			for f := range v.forms {
+				if there := v.forms[f].chunks != nil; v.Len() != len(x) || there != (fixes() && blocks > 0) {
+					t.Errorf("%d blocks: %d elements, form %d: %v", blocks, v.Len(), f, there)
+				}
 			}
 			for b := range Block(NumBlocks) {
 				if len(x)%b.Elements() != 0 {
@@ -112,7 +114,7 @@ func TestVectorForgets(t *testing.T) {
 				data := randomBlocks(rng, b, 2*len(x)/b.Elements())
 				again, first := make([]float32, 2), make([]float32, 2)
 				Dot(b)(again, v, data)
-				Dot(b)(first, vector(x), data)
+				Dot(b)(first, vector(x, b), data)
 				if again[0] != first[0] || again[1] != first[1] {
 					t.Errorf("%v, %d blocks: %v, the first time %v", b, blocks, again, first)
 				}
@@ -123,12 +125,14 @@ func TestVectorForgets(t *testing.T) {
 
 // BenchmarkVector sets vectors of a model's sizes.
 func BenchmarkVector(b *testing.B) {
-	for _, n := range []int{576, 1536, 4096} {
-		b.Run(fmt.Sprintf("len=%d", n), func(b *testing.B) {
-			x, v := make([]float32, n), new(Vector)
-			for b.Loop() {
-				v.Set(x)
-			}
-		})
+	for _, of := range []Block{Q4_1, Q8_0} {
+		for _, n := range []int{576, 1536, 4096} {
+			b.Run(fmt.Sprintf("type=%v/len=%d", of, n), func(b *testing.B) {
+				x, v := make([]float32, n), new(Vector)
+				for b.Loop() {
+					v.Set(x, of)
+				}
+			})
+		}
 	}
 }

@@ -7,25 +7,48 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A chunk of x is four blocks in fixed point: each element is an integer X of 24 bits times its
+// A chunk of x is some blocks in fixed point: each element is an integer X of 24 bits times its
 // block's scale, a power of two, and X = 2¹⁶·h + 2⁸·m + l with digits from −128 to 127. In memory:
-// the digits h of the four first halves of blocks, then of the second halves, then m and l alike, 64
-// bytes each; the scales, each in four lanes; each block's Σx, in four parts, two of each of
-// its halves; and then whole.
+// the digits h of the blocks' first halves, then of the second halves, then m and l alike, 64
+// bytes each; the scales, each in four lanes; and the blocks' Σx.
 const (
-	chunkBlocks = 4
-	chunkBytes  = 576
 	chunkScales = 384
 	chunkParts  = 448
-	chunkSums   = 512
 	halfBytes   = 64 // a digit of the first, or second, halves of a chunk's blocks
 )
 
+// Four blocks fill a chunk. Their Σx are there in four parts, two of each half of a block, and
+// then whole.
+const (
+	chunkBlocks = 4
+	chunkBytes  = 576
+	chunkSums   = 512
+)
+
+// Spread, three blocks lie as rows of Q4_1 do: what belongs to a block's numbers, 4 bytes, in front of
+// what belongs to its codes, 16. The digits and scales of the numbers are 0, and their lanes have the Σx.
+const (
+	spreadBlocks = 3
+	spreadBytes  = 512
+)
+
+// form is how the blocks of a chunk lie.
+type form struct {
+	name          string
+	blocks, bytes int // of a chunk
+	pitch, skip   int // of a block in 64 bytes, and what comes before its digits there
+}
+
+var (
+	packedForm = form{name: "fix", blocks: chunkBlocks, bytes: chunkBytes, pitch: 16}
+	spreadForm = form{name: "spread", blocks: spreadBlocks, bytes: spreadBytes, pitch: 20, skip: 4}
+)
+
 // emitFix emits the kernel that turns x into fixed point.
-func emitFix(g *gen) {
-	g.TEXT("fix"+g.suffix, "func(dst *byte, x *float32, blocks int) uint32",
-		"writes blocks of x, at least 1, as chunks of fixed point, and returns the bits of max |x|.")
-	f := fix{gen: g, magnitude: g.broadcast(0x7fffffff), half: g.broadcast(128), top: g.XMM()}
+func emitFix(g *gen, to form) {
+	g.TEXT(to.name+g.suffix, "func(dst *byte, x *float32, blocks int) uint32",
+		fmt.Sprintf("writes blocks of x, at least 1, as fixed point in chunks of %d, and returns the bits of max |x|.", to.blocks))
+	f := fix{gen: g, form: to, magnitude: g.broadcast(0x7fffffff), half: g.broadcast(128), top: g.XMM()}
 	g.VMOVAPS(g.zero().AsX(), f.top)
 	chunk, x, left, b := g.param("dst"), g.param("x"), g.param("blocks"), g.GP64()
 	g.Label("chunk")
@@ -36,9 +59,9 @@ func emitFix(g *gen) {
 	g.DECQ(left)
 	g.JZ(op.LabelRef("done"))
 	g.INCQ(b)
-	g.CMPQ(b, imm(chunkBlocks))
+	g.CMPQ(b, imm(to.blocks))
 	g.JLT(op.LabelRef("block"))
-	g.ADDQ(imm(chunkBytes), chunk)
+	g.ADDQ(imm(to.bytes), chunk)
 	g.JMP(op.LabelRef("chunk"))
 	g.Label("done")
 	bits := g.GP32()
@@ -50,6 +73,7 @@ func emitFix(g *gen) {
 
 type fix struct {
 	*gen
+	form
 	magnitude reg.VecVirtual // without the sign
 	half      reg.VecVirtual // of a digit's range
 	top       reg.VecVirtual // the largest magnitude so far
@@ -58,19 +82,24 @@ type fix struct {
 // block writes block b of a chunk.
 func (f *fix) block(chunk, b, x reg.GPVirtual) {
 	lo, hi, place := f.vec(), f.vec(), f.GP64()
-	f.MOVQ(b, place)
-	f.SHLQ(op.U8(4), place)
+	f.IMUL3Q(imm(f.pitch), b, place)
 	at := func(n int) op.Mem { return op.Mem{Base: chunk, Index: place, Scale: 1, Disp: n} }
 	f.VMOVUPS(op.Mem{Base: x}, lo)
 	f.VMOVUPS(op.Mem{Base: x, Disp: 64}, hi)
-	f.sums(lo, hi, at(chunkParts), op.Mem{Base: chunk, Index: b, Scale: 4, Disp: chunkSums})
-	factor := f.scale(f.largest(lo, hi), at(chunkScales))
-	f.digits(lo, factor, at(0))
-	f.digits(hi, factor, at(halfBytes))
+	sums := f.sums(lo, hi)
+	if f.form == spreadForm {
+		f.whole(sums, at(chunkParts))
+	} else {
+		f.VMOVUPS(sums, at(chunkParts))
+		f.whole(sums, op.Mem{Base: chunk, Index: b, Scale: 4, Disp: chunkSums})
+	}
+	factor := f.scale(f.largest(lo, hi), at(chunkScales+f.skip))
+	f.digits(lo, factor, at(f.skip))
+	f.digits(hi, factor, at(halfBytes+f.skip))
 }
 
-// sums stores Σx in four parts, two of each half of the block, and whole.
-func (f *fix) sums(lo, hi reg.VecVirtual, parts, whole op.Mem) {
+// sums is Σx in four parts, two of each half of the block.
+func (f *fix) sums(lo, hi reg.VecVirtual) reg.VecVirtual {
 	fold := func(v reg.VecVirtual) reg.VecVirtual {
 		y, x := f.YMM(), f.XMM()
 		f.VEXTRACTF64X4(op.U8(1), v, y)
@@ -81,10 +110,14 @@ func (f *fix) sums(lo, hi reg.VecVirtual, parts, whole op.Mem) {
 	}
 	a, b := fold(lo), fold(hi)
 	f.VHADDPS(b, a, a)
-	f.VMOVUPS(a, parts)
-	f.VHADDPS(a, a, a)
-	f.VHADDPS(a, a, a)
-	f.VMOVSS(a, whole)
+	return a
+}
+
+// whole stores the sum of four parts.
+func (f *fix) whole(parts reg.VecVirtual, to op.Mem) {
+	f.VHADDPS(parts, parts, parts)
+	f.VHADDPS(parts, parts, parts)
+	f.VMOVSS(parts, to)
 }
 
 // largest is max |x|, in all lanes; magnitudes are ordered as their bits are.

@@ -12,9 +12,14 @@ import (
 // fixedFile emits the products of blocks with an x in fixed point, for AVX-512 with VNNI: it multiplies
 // 64 codes by as many digits at once, and adds up four products in each lane.
 func fixedFile(g *gen) {
-	emitFix(g)
+	emitFix(g, packedForm)
+	emitFix(g, spreadForm)
 	for _, b := range append(slices.Clone(blockTypes), fifthTypes...) {
-		(&fixedDot{gen: g, block: b}).emit()
+		if b.name == "Q4_1" {
+			(&spreadDot{gen: g, block: b}).emit()
+		} else {
+			(&fixedDot{gen: g, block: b}).emit()
+		}
 	}
 	for _, b := range superTypes {
 		(&fixedSuper{gen: g, superblock: b}).emit()
@@ -69,9 +74,7 @@ func (g *fixedDot) emit() {
 	g.SUBQ(imm(chunkBlocks), left)
 	g.JL(op.LabelRef("last"))
 	g.Label("chunk")
-	for line := 0; line < chunkBlocks*g.bytes; line += 64 {
-		g.PREFETCHT0(op.Mem{Base: p, Disp: fixedAhead + line})
-	}
+	g.fetch(p)
 	g.chunk(p, x, false, zero, dots, sums)
 	g.ADDQ(imm(chunkBlocks*g.bytes), p)
 	g.ADDQ(imm(chunkBytes), x)
@@ -80,6 +83,7 @@ func (g *fixedDot) emit() {
 	g.Label("last")
 	g.ADDQ(imm(chunkBlocks), left)
 	g.JZ(op.LabelRef("reduce"))
+	g.fetch(p)
 	g.chunk(p, x, true, zero, dots, sums)
 	g.IMUL3Q(imm(g.bytes), left, left)
 	g.ADDQ(left, p)
@@ -97,7 +101,14 @@ func (g *fixedDot) emit() {
 }
 
 // fixedAhead is how far ahead of its work a kernel fetches, in bytes.
-const fixedAhead = 4096
+const fixedAhead = 8192
+
+// fetch fetches what lies so far ahead of a chunk.
+func (g *fixedDot) fetch(p reg.GPVirtual) {
+	for line := 0; line < chunkBlocks*g.bytes; line += 64 {
+		g.PREFETCHT1(op.Mem{Base: p, Disp: fixedAhead + line})
+	}
+}
 
 // above is how far unsigned codes lie above what they stand for.
 func (g *fixedDot) above() float32 {

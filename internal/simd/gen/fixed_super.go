@@ -47,7 +47,7 @@ func (g *fixedSuper) emit() {
 	g.VMOVAPS(zero, sums)
 	g.Label("block")
 	for line := 0; line < g.bytes; line += 64 {
-		g.PREFETCHT0(op.Mem{Base: p, Disp: fixedAhead + line})
+		g.PREFETCHT1(op.Mem{Base: p, Disp: fixedAhead + line})
 	}
 	chunk := g.groups(p)
 	if g.six {
