@@ -9,7 +9,7 @@ const (
 	// queryTile and tileRows are how many queries, and how many rows, share the
 	// loading of a tile: enough that a prompt reads its cache seldom, few enough
 	// that outputs of dim 128 (64 KB) stay in a core's cache beside the tile.
-	queryTile = 64
+	queryTile = 16
 	tileRows  = 128
 
 	// chunkTiles is how many tiles are summed in float32 before the sum becomes a
