@@ -121,15 +121,19 @@ func (p *product) compute(s *seat, n, task int) {
 	}
 }
 
+// aheadBytes is how far ahead of its work a task fetches rows: those of the next task, too, which lie behind its own.
+const aheadBytes = 16 << 10 // docs/calibration.md
+
 // inPlace multiplies with rows that the kernels read where they lie.
 func (p *product) inPlace(s *seat, n, lo, hi int) {
 	e, _ := elemOf(p.w.Type)
 	scores, size := s.crew.scores[e], p.w.RowBytes()
-	list := rowList(s.off[0][:], lo, hi, size)
-	for i := 0; lo < hi; i++ {
-		next := rowList(s.off[(i+1)%2][:], lo+len(list), hi, size)
-		scores(p.y[lo:], p.w.Rows, p.x, n, p.w.Cols, simd.Tile{Data: p.w.Data, Off: list}, simd.Ahead{Data: p.w.Data, Off: next, Bytes: size})
-		lo, list = lo+len(list), next
+	lead := max(aheadBytes/size, 1)
+	for lo < hi {
+		list := rowList(s.off[0][:], lo, hi, size)
+		ahead := rowList(s.off[1][:], lo+lead, min(lo+lead+len(list), p.w.Rows), size)
+		scores(p.y[lo:], p.w.Rows, p.x, n, p.w.Cols, simd.Tile{Data: p.w.Data, Off: list}, simd.Ahead{Data: p.w.Data, Off: ahead, Bytes: size})
+		lo += len(list)
 	}
 }
 
