@@ -18,8 +18,8 @@ func deviceName() string {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		key, value, ok := strings.Cut(lines.Text(), ":")
-		if ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
+		if value = strings.TrimSpace(value); ok && strings.TrimSpace(key) == "model name" && value != "" {
+			return value
 		}
 	}
 	return runtime.GOARCH
