@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -21,6 +22,7 @@ type decoder struct {
 	found   tuned   // constants of this machine
 	chunks  []piece // of the case, one after the other
 	room    int     // bytes that a step's plan and partial states may take
+	living  int     // bytes: the case and its cache, and a chunk
 	gogc    int     // the collector's percentage before
 }
 
@@ -36,7 +38,11 @@ func newDecoder(ctx context.Context, c *decodeCase, f *engineFlags) (*decoder, e
 		return nil, err
 	}
 	d := &decoder{c: c, backend: b, engine: engine, cache: cache, room: stepRoom, chunks: c.inChunks(chunkRoom, engine.Info().QueryTile)}
-	d.gogc = debug.SetGCPercent(garbagePercent(d.chunkBytes()))
+	runtime.GC()
+	var heap runtime.MemStats
+	runtime.ReadMemStats(&heap)
+	d.living = int(heap.HeapAlloc) + d.chunkBytes()
+	d.gogc = debug.SetGCPercent(garbagePercent(d.living))
 	return d, nil
 }
 

@@ -120,7 +120,7 @@ func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runRe
 	)
 	if cmd.Out != "" {
 		file = newOutput(d.c)
-		debug.SetGCPercent(garbagePercent(d.chunkBytes() + file.bytes()))
+		debug.SetGCPercent(garbagePercent(d.living + file.bytes()))
 	}
 	for _, chunk := range d.chunks {
 		d.take(&got, chunk)
