@@ -50,10 +50,16 @@ func TestInterruptIsQuick(t *testing.T) {
 	f.put("k", 1, 1, keys, 1)
 	f.put("v", 1, 1, keys, 1)
 	path := f.write(t, t.TempDir()+"/long.safetensors")
+	f.put("q", 1, 16, 512, 32) // one part, whose direct softmax takes seconds
+	f.put("k", 1, 1, 40_000, 32)
+	f.put("v", 1, 1, 40_000, 32)
+	wide := f.write(t, t.TempDir()+"/wide.safetensors")
 	for _, args := range [][]string{
 		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128"},
 		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128", "--json"},
 		{"explain", path, "--splits=1"},
+		{"run", wide},
+		{"verify", wide},
 	} {
 		var took time.Duration
 		var state *os.ProcessState

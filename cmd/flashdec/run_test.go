@@ -207,8 +207,10 @@ func TestRunTellsWhatIsStored(t *testing.T) {
 		dtype, told string
 		bytes       int
 	}{
-		{"", "f16/bf16", rows * 2 * (4 + 3)}, {"f32", "f32", rows * 4 * (4 + 3)},
-		{"int8", "int8", rows * (4 + 4 + 3 + 4)}, {"int4", "int4", rows * (2 + 4 + 2 + 4)},
+		{"", "f16/bf16", rows * 2 * (4 + 3)},
+		{"f32", "f32", rows * 4 * (4 + 3)},
+		{"int8", "int8", rows * (4 + 4 + 3 + 4)},
+		{"int4", "int4", rows * (2 + 4 + 2 + 4)},
 	} {
 		r := objects(t, want(t, exitDone, "run", path, "--json", "--kv-dtype="+c.dtype, "--page-size=2").stdout)[0]
 		if r["kv_dtype"] != c.told || r["kv_bytes"] != float64(c.bytes) {

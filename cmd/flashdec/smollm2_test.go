@@ -3,9 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -121,4 +124,53 @@ func longPrompt() string {
 	}
 	b.WriteString("\n\nWhat is the secret password of the vault?")
 	return b.String()
+}
+
+// typeRow is a row of docs/embedding.md's table of types.
+var typeRow = regexp.MustCompile(`(?m)^\| (f16|bf16|int8|e4m3|e5m2|int4) \| \d+ \| ([\d.]+) \| [^|]+ \| ([\d.]+)(?:·10⁻([⁰¹²³⁴-⁹]))? \| ([\d.]+)% \|$`)
+
+// TestTypesCostWhatTheDocumentSays measures the table of docs/embedding.md again. Another
+// kernel level, or another number of threads, rounds otherwise: by some parts in a
+// thousand of the perplexity where codes are few, and a tenth of a small divergence.
+func TestTypesCostWhatTheDocumentSays(t *testing.T) {
+	model := smollm2(t)
+	if testing.Short() {
+		t.Skip("a text of 1473 tokens, twelve times")
+	}
+	page, err := os.ReadFile("../../docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := typeRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) != 6 {
+		t.Fatalf("docs/embedding.md has %d rows of types, want 6", len(rows))
+	}
+	for _, row := range rows {
+		got := objects(t, want(t, exitDone, "perplexity", model, "../../testdata/real/prose.txt", "--kv-dtype="+row[1], "--against=f32", "--json").stdout)[0]
+		kl := number64(t, row[3])
+		if row[4] != "" {
+			kl *= math.Pow10(-slices.Index([]string{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"}, row[4]))
+		}
+		for _, c := range []struct {
+			field        string
+			said, within float64
+		}{
+			{"perplexity", number64(t, row[2]), 0.003 * number64(t, row[2])},
+			{"mean_kl_divergence", kl, 0.25 * kl}, // of which one digit stands there
+			{"same_most_likely", number64(t, row[5]) / 100, 0.01},
+		} {
+			if x := got[c.field].(float64); math.Abs(x-c.said) > c.within {
+				t.Errorf("%s: %s is %.5g, and docs/embedding.md says %.5g", row[1], c.field, x, c.said)
+			}
+		}
+	}
+}
+
+func number64(t *testing.T, text string) float64 {
+	t.Helper()
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
