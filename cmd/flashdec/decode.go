@@ -123,25 +123,29 @@ func resize(x []float32, n int) []float32 {
 func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant bool) error {
 	r.work = work{}
 	for _, p := range d.c.inSteps(r.piece, d.room, splits, invariant, d.engine.Info().QueryTile) {
-		if err := d.step(ctx, r, p, splits, invariant); err != nil {
-			return fmt.Errorf("%s: %w", d.c.path, err)
+		for _, h := range d.c.inHeads(p, d.room, splits, invariant) {
+			if err := d.step(ctx, r, p, h, splits, invariant); err != nil {
+				return fmt.Errorf("%s: %w", d.c.path, err)
+			}
 		}
 	}
 	return nil
 }
 
-// step computes a piece of the chunk.
-func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, invariant bool) error {
-	batch := d.c.batch(p)
+// step computes some heads of a piece of the chunk.
+func (d *decoder) step(ctx context.Context, r *decoded, p piece, h heads, splits int, invariant bool) error {
+	batch := d.c.batch(p, h)
 	batch.NumSplits, batch.Invariant = splits, invariant
 	step, err := d.engine.Plan(batch)
 	if err != nil {
 		return err
 	}
-	q := d.c.rowsIn(r.q, r.piece, p, d.c.shape.KeyDim)
-	out, lse := d.c.rowsIn(r.Out, r.piece, p, d.c.shape.ValueDim), d.c.rowsIn(r.LSE, r.piece, p, 1)
+	rows := func(packed []float32, dim int) []float32 {
+		return d.c.rowsOfHeads(d.c.rowsIn(packed, r.piece, p, dim), h, dim)
+	}
+	out := &flashdec.Output{Out: rows(r.Out, d.c.shape.ValueDim), LSE: rows(r.LSE, 1)}
 	start := time.Now()
-	err = d.engine.Decode(ctx, step, q, d.view(p, batch.Lens), &flashdec.Output{Out: out, LSE: lse})
+	err = d.engine.Decode(ctx, step, rows(r.q, d.c.shape.KeyDim), d.view(p, h, batch.Lens), out)
 	if err != nil {
 		return err
 	}
@@ -155,9 +159,18 @@ func (d *decoder) step(ctx context.Context, r *decoded, p piece, splits int, inv
 	return nil
 }
 
-// view is the cache as a piece sees it.
-func (d *decoder) view(p piece, lens []int) kv.View {
+// view is the cache as some heads of a piece see it.
+func (d *decoder) view(p piece, h heads, lens []int) kv.View {
 	view := d.cache.view
+	view.NumKVHeads = h.n
+	if h.first > 0 {
+		for _, plane := range []*kv.Plane{&view.K, &view.V} {
+			plane.Data = plane.Data[plane.Offset(0, h.first, 0):]
+			if s := &plane.Scales; s.Kind == kv.TokenScale {
+				s.Values = s.Values[s.Offset(0, h.first, 0):]
+			}
+		}
+	}
 	view.Seqs = make([]kv.Table, p.seqs)
 	for i, n := range lens {
 		view.Seqs[i] = kv.Table{Pages: d.cache.view.Seqs[p.seq+i].Pages, Len: n}

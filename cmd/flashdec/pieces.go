@@ -115,6 +115,34 @@ func (p piece) cutQueries(n int) []piece {
 	return pieces
 }
 
+// heads are some of the KV heads, which a step may take alone.
+type heads struct{ first, n int }
+
+// inHeads cuts a step of a single query that takes more than there is room for by its
+// KV heads: the rows of each lie together then.
+func (c *decodeCase) inHeads(p piece, room, splits int, invariant bool) []heads {
+	all := c.shape.NumKVHeads
+	bytes := c.stepBytes(p.queries, splits, invariant, p.queries)
+	if p.seqs != 1 || p.queries != 1 || bytes <= room {
+		return []heads{{0, all}}
+	}
+	var cut []heads
+	for n, first := max(1, all*room/bytes), 0; first < all; first += n {
+		cut = append(cut, heads{first, min(n, all-first)})
+	}
+	return cut
+}
+
+// rowsOfHeads is what some KV heads' groups have of a query's rows [NumHeads, dim]; of
+// all heads, the rows of any number of queries as they are.
+func (c *decodeCase) rowsOfHeads(rows []float32, h heads, dim int) []float32 {
+	if h.n == c.shape.NumKVHeads {
+		return rows
+	}
+	group := c.shape.GroupSize() * dim
+	return rows[h.first*group:][:h.n*group]
+}
+
 // place is which row of an array [seqs, queries, …] of the piece a query has.
 func (p piece) place(seq, query int) int { return (seq-p.seq)*p.queries + query - p.query }
 
@@ -124,17 +152,24 @@ func (c *decodeCase) rowsIn(packed []float32, chunk, p piece, dim int) []float32
 	return packed[chunk.place(p.seq, p.query)*query:][:p.seqs*p.queries*query]
 }
 
-// batch is a piece as an engine plans it.
-func (c *decodeCase) batch(p piece) flashdec.Batch {
+// batch is some heads of a piece as an engine plans them.
+func (c *decodeCase) batch(p piece, h heads) flashdec.Batch {
 	lens := slices.Clone(c.lens[p.seq:][:p.seqs])
 	if c.options.Causal {
 		for i := range lens {
 			lens[i] = max(0, lens[i]-(c.queries-p.query-p.queries))
 		}
 	}
-	options := c.options
+	options, shape, group := c.options, c.shape, c.shape.GroupSize()
 	options.Mask = c.mask(p)
-	return flashdec.Batch{Shape: c.shape, Options: options, Lens: lens, NumQueries: slices.Repeat([]int{p.queries}, p.seqs)}
+	shape.NumHeads, shape.NumKVHeads = h.n*group, h.n
+	if options.Slopes != nil {
+		options.Slopes = options.Slopes[h.first*group:][:h.n*group]
+	}
+	if options.Sinks != nil {
+		options.Sinks = options.Sinks[h.first*group:][:h.n*group]
+	}
+	return flashdec.Batch{Shape: shape, Options: options, Lens: lens, NumQueries: slices.Repeat([]int{p.queries}, p.seqs)}
 }
 
 // mask is the rows of the case's mask that belong to a piece.

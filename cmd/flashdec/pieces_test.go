@@ -63,8 +63,8 @@ func TestAnyStepsGiveTheSame(t *testing.T) {
 			f.tensors["mask"] = mask(3, 7, 9)
 		},
 	} {
-		for _, flags := range []*engineFlags{{Backend: "cpu"}, {Backend: "cpu", PageSize: 2}} {
-			t.Run(fmt.Sprintf("%s/page_size=%d", name, flags.PageSize), func(t *testing.T) {
+		for _, flags := range []*engineFlags{{Backend: "cpu"}, {Backend: "cpu", PageSize: 2}, {Backend: "cpu", PageSize: 2, KVDType: "int4"}} {
+			t.Run(fmt.Sprintf("%s/page_size=%d%s", name, flags.PageSize, flags.KVDType), func(t *testing.T) {
 				f := goodFile()
 				f.put("q", 3, 4, 7, 4)
 				f.put("k", 3, 2, 9, 4)
@@ -88,12 +88,18 @@ func TestAnyStepsGiveTheSame(t *testing.T) {
 					steps := 0
 					clear(got.Out)
 					for _, p := range c.inSteps(c.whole(), 1, 2, false, tile) {
-						if err := d.step(t.Context(), got, p, 2, false); err != nil {
-							t.Fatal(err)
+						for _, h := range c.inHeads(p, 1, 2, false) {
+							if err := d.step(t.Context(), got, p, h, 2, false); err != nil {
+								t.Fatal(err)
+							}
+							steps++
 						}
-						steps++
 					}
-					if want := map[bool]int{true: 3 * ((7 + tile - 1) / tile), false: 3}[c.separable()]; steps != want {
+					want := map[bool]int{true: 3 * ((7 + tile - 1) / tile), false: 3}[c.separable()]
+					if c.separable() {
+						want += 3 * map[int]int{1: 7, 2: 1, 3: 1}[tile] // those of one query, by the second KV head
+					}
+					if steps != want {
 						t.Errorf("%d steps of %d queries, want %d", steps, tile, want)
 					}
 					requireNear(t, got.Out, out)
