@@ -4,8 +4,8 @@
 //	New ──▶ Cache ──NewSequence, Fork──▶ Sequence ──Append──▶ pages ──Cache.View──▶ View
 //	                                     tensors of the caller's ──Contiguous──▶ View
 //
-// A page holds the keys and values of PageSize tokens, for all KV heads, in one of the
-// [Layout]s; a sequence takes pages as it grows and gives them back when it is cut or
+// A page holds the keys and values of PageSize tokens, for all KV heads, in the
+// order of a [Layout]; a sequence takes pages as it grows and gives them back when it is cut or
 // freed. A [View] is all that a kernel needs to know: two planes with strides, and a
 // table of pages a sequence. It may be written by hand, for pages that another program
 // has laid out.
