@@ -43,11 +43,11 @@ var mayImport = map[string][]string{
 	"":                    {"attn", "kv", "plan", "backend", "internal/cpu"},
 	"internal/tune":       {"", "kv", "plan", "backend", "internal/bench", "internal/cpu", "internal/gpubench", "internal/plainjson", "internal/whole"},
 	"internal/timeline":   {"plan", "backend"},
-	"internal/bench":      {"", "attn", "kv", "backend", "internal/simd"},
+	"internal/bench":      {"", "attn", "kv", "backend", "internal/plainjson", "internal/simd"},
 	"internal/gpubench":   {"", "kv", "plan", "backend", "internal/bench", "internal/cuda", "internal/nv"},
 	"internal/chart":      {"internal/bench"},
 	"bench/table":         {"kv", "internal/bench", "internal/chart", "internal/whole"},
-	"cmd/flashdec":        {"", "model", "model/gpu", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/filemap", "internal/gpubench", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
+	"cmd/flashdec":        {"", "model", "model/gpu", "token", "sample", "internal/bench", "internal/chart", "internal/cpu", "internal/explain", "internal/filemap", "internal/gpubench", "internal/plainjson", "attn", "kv", "plan", "backend", "cuda", "internal/simd", "internal/timeline", "internal/tune", "internal/whole", "tensorfile"},
 }
 
 // onlyIn names packages outside the standard library that are the business of

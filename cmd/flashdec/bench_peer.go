@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flashdec/flashdec/internal/bench"
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 // peer is another implementation, in a program of its own that reads a request a
@@ -165,8 +166,8 @@ func (p *peer) ask(ctx context.Context, request any) (answer peerAnswer, err err
 	if err != nil {
 		return answer, p.fell(err)
 	}
-	if err := json.Unmarshal(line, &answer); err != nil {
-		return answer, fmt.Errorf("--peer: answer %s: %w", printable(fmt.Sprintf("%.200q", bytes.TrimSpace(line))), bench.PlainJSON(err))
+	if err := plainjson.Unmarshal(line, &answer); err != nil {
+		return answer, fmt.Errorf("--peer: answer %s: %w", printable(fmt.Sprintf("%.200q", bytes.TrimSpace(line))), err)
 	}
 	if answer.Missing == "" && (answer.Impl == "" || answer.KVBytes < 1 || !(answer.Seconds > 0)) {
 		return answer, fmt.Errorf("--peer: answer %s lacks an impl, kv_bytes or seconds", printable(strings.TrimSpace(string(line))))

@@ -198,8 +198,8 @@ func TestReadRows(t *testing.T) {
 		return `{"suite":"s","case":"c","impl":"i","seconds":2,"seconds_min":1,` + field + `}`
 	}
 	for bad, says := range map[string]string{
-		"{": "JSON", "[]": "JSON array, want an object", "{}": "no row", `{"suite":"s","case":"c","impl":"i","seconds":0}`: "no row",
-		but(`"len":"x"`): "len is a JSON string", but(`"len":-5`): "len is -5, want 0 to", but(`"keys":9000000000000000000`): "keys is 9",
+		"{": "JSON", "[]": "a list, want an object", "{}": "no row", `{"suite":"s","case":"c","impl":"i","seconds":0}`: "no row",
+		but(`"len":"x"`): "len has a string, want a whole number", but(`"len":-5`): "len is -5, want 0 to", but(`"keys":9000000000000000000`): "keys is 9",
 		but(`"share":-1`): "share is -1", but(`"bytes_per_second":1e300`): "bytes_per_second is 1e+300", but(`"seconds":1e200`): "seconds is 1e+200",
 		but(`"note":"` + strings.Repeat("x", 1<<20) + `"`): "longer than 1048576 bytes",
 	} {

@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/plainjson"
 )
 
 // Row is what one way did on one case, as it is printed and recorded. Lengths and
@@ -113,8 +113,8 @@ func ReadRows(r io.Reader) ([]Row, error) {
 			continue
 		}
 		var row Row
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, PlainJSON(err))
+		if err := plainjson.Unmarshal(lines.Bytes(), &row); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if err := row.check(); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
@@ -189,18 +189,6 @@ func (r *Row) check() error {
 		}
 	}
 	return nil
-}
-
-// PlainJSON is an error of package json without the names of Go's types.
-func PlainJSON(err error) error {
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case !errors.As(err, &wrong):
-		return err
-	case wrong.Field == "":
-		return fmt.Errorf("JSON %s, want an object", wrong.Value)
-	}
-	return fmt.Errorf("%s is a JSON %s, which it cannot be", wrong.Field, wrong.Value)
 }
 
 // BySuite groups rows by their suite, in the order of their first rows.
