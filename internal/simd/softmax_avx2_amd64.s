@@ -6,12 +6,17 @@
 
 // func softmaxAVX2(s *float32, stride int, rows int, keys int, m *float32, l *float32, alpha *float32) uint32
 // Requires: AVX, AVX2, CMOV, FMA3
-TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
+TEXT ·softmaxAVX2(SB), NOSPLIT, $392-60
 	MOVL         $0xff800000, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
 	XORL         AX, AX
 	MOVQ         keys+24(FP), CX
+	LEAQ         -1(CX), DX
+	SHRQ         $0x06, DX
+	MOVQ         DX, 128(SP)
+	SHLQ         $0x06, DX
+	SUBQ         DX, CX
 	XORQ         DX, DX
 	MOVQ         $+8, BX
 	LEAQ         (CX), SI
@@ -22,7 +27,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 128(SP)
+	VMOVDQU      Y1, 136(SP)
 	LEAQ         -8(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -31,7 +36,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 160(SP)
+	VMOVDQU      Y1, 168(SP)
 	LEAQ         -16(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -40,7 +45,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 192(SP)
+	VMOVDQU      Y1, 200(SP)
 	LEAQ         -24(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -49,7 +54,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 224(SP)
+	VMOVDQU      Y1, 232(SP)
 	LEAQ         -32(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -58,7 +63,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 256(SP)
+	VMOVDQU      Y1, 264(SP)
 	LEAQ         -40(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -67,7 +72,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 288(SP)
+	VMOVDQU      Y1, 296(SP)
 	LEAQ         -48(CX), SI
 	CMPQ         SI, DX
 	CMOVQLT      DX, SI
@@ -76,7 +81,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DI
 	NEGQ         SI
 	VMOVDQU      32(DI)(SI*4), Y1
-	VMOVDQU      Y1, 320(SP)
+	VMOVDQU      Y1, 328(SP)
 	LEAQ         -56(CX), CX
 	CMPQ         CX, DX
 	CMOVQLT      DX, CX
@@ -85,7 +90,7 @@ TEXT ·softmaxAVX2(SB), NOSPLIT, $384-60
 	LEAQ         firstLanesAVX2<>+0(SB), DX
 	NEGQ         CX
 	VMOVDQU      32(DX)(CX*4), Y1
-	VMOVDQU      Y1, 352(SP)
+	VMOVDQU      Y1, 360(SP)
 	MOVQ         s+0(FP), CX
 	MOVQ         rows+16(FP), DX
 	MOVQ         m+32(FP), BX
@@ -104,50 +109,93 @@ row:
 	VBROADCASTSS (BX)(R10*4), Y1
 	VMOVAPS      Y1, Y2
 	VCMPPS       $0x03, Y1, Y1, Y1
-	VMOVDQU      128(SP), Y4
-	VMASKMOVPS   (CX), Y4, Y3
+	MOVQ         CX, R11
+	MOVQ         128(SP), R12
+	TESTQ        R12, R12
+	JZ           stripe1done
+
+stripe1:
+	VMOVUPS (R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 32(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 64(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 96(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 128(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 160(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 192(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	VMOVUPS 224(R11), Y3
+	VMAXPS  Y3, Y2, Y2
+	VCMPPS  $0x03, Y3, Y3, Y3
+	VORPS   Y3, Y1, Y1
+	ADDQ    $+256, R11
+	DECQ    R12
+	JNZ     stripe1
+
+stripe1done:
+	VMOVDQU      136(SP), Y4
+	VMASKMOVPS   (R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      160(SP), Y4
-	VMASKMOVPS   32(CX), Y4, Y3
+	VMOVDQU      168(SP), Y4
+	VMASKMOVPS   32(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      192(SP), Y4
-	VMASKMOVPS   64(CX), Y4, Y3
+	VMOVDQU      200(SP), Y4
+	VMASKMOVPS   64(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      224(SP), Y4
-	VMASKMOVPS   96(CX), Y4, Y3
+	VMOVDQU      232(SP), Y4
+	VMASKMOVPS   96(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      256(SP), Y4
-	VMASKMOVPS   128(CX), Y4, Y3
+	VMOVDQU      264(SP), Y4
+	VMASKMOVPS   128(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      288(SP), Y4
-	VMASKMOVPS   160(CX), Y4, Y3
+	VMOVDQU      296(SP), Y4
+	VMASKMOVPS   160(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      320(SP), Y4
-	VMASKMOVPS   192(CX), Y4, Y3
+	VMOVDQU      328(SP), Y4
+	VMASKMOVPS   192(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
 	VORPS        Y3, Y1, Y1
-	VMOVDQU      352(SP), Y4
-	VMASKMOVPS   224(CX), Y4, Y3
+	VMOVDQU      360(SP), Y4
+	VMASKMOVPS   224(R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VMAXPS       Y3, Y2, Y2
 	VCMPPS       $0x03, Y3, Y3, Y3
@@ -160,64 +208,30 @@ row:
 	VMAXPS       Y3, Y2, Y2
 	VMOVMSKPS    Y1, R11
 	TESTL        R11, R11
-	JZ           none1
+	JZ           none2
 	MOVL         $0x7fc00000, R11
 	VMOVD        R11, X1
 	VPBROADCASTD X1, Y1
 	VMOVAPS      Y1, Y2
 
-none1:
+none2:
 	VMOVSS       X2, (SP)(R10*4)
 	VMOVAPS      Y2, Y1
 	VCMPPS       $0x04, Y0, Y2, Y2
 	VANDPS       Y2, Y1, Y1
-	VMOVDQU      128(SP), Y2
-	VMASKMOVPS   (CX), Y2, Y3
-	VBLENDVPS    Y2, Y3, Y0, Y3
-	VCMPPS       $0x00, Y0, Y3, Y2
-	VMOVDQU      128(SP), Y4
-	VANDPS       Y4, Y2, Y4
-	VMOVMSKPS    Y4, R11
-	ORL          R11, AX
-	VSUBPS       Y1, Y3, Y3
-	VMOVUPS      lowestAVX2<>+0(SB), Y4
-	VMAXPS       Y3, Y4, Y3
-	VMULPS       log2eAVX2<>+0(SB), Y3, Y4
-	VROUNDPS     $0x00, Y4, Y4
-	VMOVAPS      Y3, Y5
-	VFNMADD231PS ln2hiAVX2<>+0(SB), Y4, Y5
-	VFNMADD231PS ln2loAVX2<>+0(SB), Y4, Y5
-	VMOVUPS      c0AVX2<>+0(SB), Y3
-	VMOVAPS      Y3, Y3
-	VFMADD213PS  c1AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c2AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c3AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c4AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c5AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c6AVX2<>+0(SB), Y5, Y3
-	VFMADD213PS  c7AVX2<>+0(SB), Y5, Y3
-	VCVTPS2DQ    Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
-	VPADDD       biasAVX2<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VPADDD       biasAVX2<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VMOVAPS      Y3, Y3
-	VBLENDVPS    Y2, signBitsAVX2<>+0(SB), Y3, Y3
-	VMOVAPS      Y3, Y2
-	VMOVDQU      128(SP), Y4
-	VMASKMOVPS   Y3, Y4, (CX)
-	VMOVDQU      160(SP), Y4
-	VMASKMOVPS   32(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	XORL         R11, R11
+	VMOVD        R11, X2
+	VPBROADCASTD X2, Y2
+	MOVQ         CX, R11
+	MOVQ         128(SP), R12
+	TESTQ        R12, R12
+	JZ           stripe3done
+
+stripe3:
+	VMOVUPS      (R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      160(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -247,16 +261,11 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      160(SP), Y4
-	VMASKMOVPS   Y3, Y4, 32(CX)
-	VMOVDQU      192(SP), Y4
-	VMASKMOVPS   64(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMOVUPS      Y3, (R11)
+	VMOVUPS      32(R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      192(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -286,16 +295,11 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      192(SP), Y4
-	VMASKMOVPS   Y3, Y4, 64(CX)
-	VMOVDQU      224(SP), Y4
-	VMASKMOVPS   96(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMOVUPS      Y3, 32(R11)
+	VMOVUPS      64(R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      224(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -325,16 +329,11 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      224(SP), Y4
-	VMASKMOVPS   Y3, Y4, 96(CX)
-	VMOVDQU      256(SP), Y4
-	VMASKMOVPS   128(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMOVUPS      Y3, 64(R11)
+	VMOVUPS      96(R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      256(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -364,16 +363,11 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      256(SP), Y4
-	VMASKMOVPS   Y3, Y4, 128(CX)
-	VMOVDQU      288(SP), Y4
-	VMASKMOVPS   160(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMOVUPS      Y3, 96(R11)
+	VMOVUPS      128(R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      288(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -403,16 +397,11 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      288(SP), Y4
-	VMASKMOVPS   Y3, Y4, 160(CX)
-	VMOVDQU      320(SP), Y4
-	VMASKMOVPS   192(CX), Y4, Y3
-	VBLENDVPS    Y4, Y3, Y0, Y3
+	VMOVUPS      Y3, 128(R11)
+	VMOVUPS      160(R11), Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      320(SP), Y5
-	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y5
 	VMAXPS       Y3, Y5, Y3
@@ -442,16 +431,361 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      320(SP), Y4
-	VMASKMOVPS   Y3, Y4, 192(CX)
-	VMOVDQU      352(SP), Y4
-	VMASKMOVPS   224(CX), Y4, Y3
+	VMOVUPS      Y3, 160(R11)
+	VMOVUPS      192(R11), Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y3, 192(R11)
+	VMOVUPS      224(R11), Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVMSKPS    Y4, R13
+	ORL          R13, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVUPS      Y3, 224(R11)
+	ADDQ         $+256, R11
+	DECQ         R12
+	JNZ          stripe3
+
+stripe3done:
+	VMOVDQU      136(SP), Y4
+	VMASKMOVPS   (R11), Y4, Y3
 	VBLENDVPS    Y4, Y3, Y0, Y3
 	VCMPPS       $0x00, Y0, Y3, Y4
-	VMOVDQU      352(SP), Y5
+	VMOVDQU      136(SP), Y5
 	VANDPS       Y5, Y4, Y5
-	VMOVMSKPS    Y5, R11
-	ORL          R11, AX
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      136(SP), Y4
+	VMASKMOVPS   Y3, Y4, (R11)
+	VMOVDQU      168(SP), Y4
+	VMASKMOVPS   32(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      168(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      168(SP), Y4
+	VMASKMOVPS   Y3, Y4, 32(R11)
+	VMOVDQU      200(SP), Y4
+	VMASKMOVPS   64(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      200(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      200(SP), Y4
+	VMASKMOVPS   Y3, Y4, 64(R11)
+	VMOVDQU      232(SP), Y4
+	VMASKMOVPS   96(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      232(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      232(SP), Y4
+	VMASKMOVPS   Y3, Y4, 96(R11)
+	VMOVDQU      264(SP), Y4
+	VMASKMOVPS   128(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      264(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      264(SP), Y4
+	VMASKMOVPS   Y3, Y4, 128(R11)
+	VMOVDQU      296(SP), Y4
+	VMASKMOVPS   160(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      296(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      296(SP), Y4
+	VMASKMOVPS   Y3, Y4, 160(R11)
+	VMOVDQU      328(SP), Y4
+	VMASKMOVPS   192(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      328(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      lowestAVX2<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y3
+	VMULPS       log2eAVX2<>+0(SB), Y3, Y5
+	VROUNDPS     $0x00, Y5, Y5
+	VMOVAPS      Y3, Y6
+	VFNMADD231PS ln2hiAVX2<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2loAVX2<>+0(SB), Y5, Y6
+	VMOVUPS      c0AVX2<>+0(SB), Y3
+	VMOVAPS      Y3, Y3
+	VFMADD213PS  c1AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c2AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c3AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c4AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c5AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c6AVX2<>+0(SB), Y6, Y3
+	VFMADD213PS  c7AVX2<>+0(SB), Y6, Y3
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       biasAVX2<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y3, Y3
+	VPADDD       biasAVX2<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VMOVAPS      Y3, Y3
+	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VMOVDQU      328(SP), Y4
+	VMASKMOVPS   Y3, Y4, 192(R11)
+	VMOVDQU      360(SP), Y4
+	VMASKMOVPS   224(R11), Y4, Y3
+	VBLENDVPS    Y4, Y3, Y0, Y3
+	VCMPPS       $0x00, Y0, Y3, Y4
+	VMOVDQU      360(SP), Y5
+	VANDPS       Y5, Y4, Y5
+	VMOVMSKPS    Y5, R12
+	ORL          R12, AX
 	VSUBPS       Y1, Y3, Y3
 	VMOVUPS      lowestAVX2<>+0(SB), Y1
 	VMAXPS       Y3, Y1, Y3
@@ -481,8 +815,8 @@ none1:
 	VMOVAPS      Y3, Y3
 	VBLENDVPS    Y4, signBitsAVX2<>+0(SB), Y3, Y3
 	VADDPS       Y3, Y2, Y2
-	VMOVDQU      352(SP), Y1
-	VMASKMOVPS   Y3, Y1, 224(CX)
+	VMOVDQU      360(SP), Y1
+	VMASKMOVPS   Y3, Y1, 224(R11)
 	VPERM2F128   $0x01, Y2, Y2, Y1
 	VADDPS       Y1, Y2, Y2
 	VPERMILPS    $0x4e, Y2, Y1

@@ -6,12 +6,17 @@
 
 // func softmaxAVX512(s *float32, stride int, rows int, keys int, m *float32, l *float32, alpha *float32) uint32
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·softmaxAVX512(SB), NOSPLIT, $128-60
+TEXT ·softmaxAVX512(SB), NOSPLIT, $136-60
 	MOVL         $0xff800000, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
 	XORL         AX, AX
 	MOVQ         keys+24(FP), CX
+	LEAQ         -1(CX), DX
+	SHRQ         $0x06, DX
+	MOVQ         DX, 128(SP)
+	SHLQ         $0x06, DX
+	SUBQ         DX, CX
 	XORQ         DX, DX
 	MOVQ         $+16, BX
 	LEAQ         (CX), SI
@@ -64,23 +69,50 @@ row:
 	VBROADCASTSS (BX)(R10*4), Z1
 	VMOVAPS      Z1, Z2
 	VCMPPS       $0x03, Z1, Z1, K5
+	MOVQ         CX, R11
+	MOVQ         128(SP), R12
+	TESTQ        R12, R12
+	JZ           stripe1done
+
+stripe1:
+	VMOVUPS (R11), Z1
+	VMAXPS  Z1, Z2, Z2
+	VCMPPS  $0x03, Z1, Z1, K6
+	KORW    K6, K5, K5
+	VMOVUPS 64(R11), Z1
+	VMAXPS  Z1, Z2, Z2
+	VCMPPS  $0x03, Z1, Z1, K6
+	KORW    K6, K5, K5
+	VMOVUPS 128(R11), Z1
+	VMAXPS  Z1, Z2, Z2
+	VCMPPS  $0x03, Z1, Z1, K6
+	KORW    K6, K5, K5
+	VMOVUPS 192(R11), Z1
+	VMAXPS  Z1, Z2, Z2
+	VCMPPS  $0x03, Z1, Z1, K6
+	KORW    K6, K5, K5
+	ADDQ    $+256, R11
+	DECQ    R12
+	JNZ     stripe1
+
+stripe1done:
 	VMOVAPS      Z0, Z1
-	VMOVUPS      (CX), K1, Z1
+	VMOVUPS      (R11), K1, Z1
 	VMAXPS       Z1, Z2, Z2
 	VCMPPS       $0x03, Z1, Z1, K6
 	KORW         K6, K5, K5
 	VMOVAPS      Z0, Z3
-	VMOVUPS      64(CX), K2, Z3
+	VMOVUPS      64(R11), K2, Z3
 	VMAXPS       Z3, Z2, Z2
 	VCMPPS       $0x03, Z3, Z3, K6
 	KORW         K6, K5, K5
 	VMOVAPS      Z0, Z4
-	VMOVUPS      128(CX), K3, Z4
+	VMOVUPS      128(R11), K3, Z4
 	VMAXPS       Z4, Z2, Z2
 	VCMPPS       $0x03, Z4, Z4, K6
 	KORW         K6, K5, K5
 	VMOVAPS      Z0, Z5
-	VMOVUPS      192(CX), K4, Z5
+	VMOVUPS      192(R11), K4, Z5
 	VMAXPS       Z5, Z2, Z2
 	VCMPPS       $0x03, Z5, Z5, K6
 	KORW         K6, K5, K5
@@ -94,46 +126,160 @@ row:
 	VMAXPS       Z6, Z2, Z2
 	KMOVW        K5, R11
 	TESTL        R11, R11
-	JZ           none1
+	JZ           none2
 	MOVL         $0x7fc00000, R11
 	VMOVD        R11, X2
 	VPBROADCASTD X2, Z2
 	VMOVAPS      Z2, Z2
 
-none1:
+none2:
 	VMOVSS       X2, (SP)(R10*4)
 	VMOVAPS      Z2, Z6
 	VCMPPS       $0x04, Z0, Z2, K5
 	VMOVAPS.Z    Z6, K5, Z6
+	XORL         R11, R11
+	VMOVD        R11, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         CX, R11
+	MOVQ         128(SP), R12
+	TESTQ        R12, R12
+	JZ           stripe3done
+
+stripe3:
+	VMOVUPS      (R11), Z7
+	VCMPPS       $0x00, Z0, Z7, K5
+	KMOVW        K5, R13
+	ORL          R13, AX
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      lowestAVX512<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       log2eAVX512<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x00, Z8, Z8
+	VMOVAPS      Z7, Z9
+	VFNMADD231PS ln2hiAVX512<>+0(SB), Z8, Z9
+	VFNMADD231PS ln2loAVX512<>+0(SB), Z8, Z9
+	VMOVUPS      c0AVX512<>+0(SB), Z7
+	VMOVAPS      Z7, Z7
+	VFMADD213PS  c1AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c2AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c3AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c4AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c5AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c6AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c7AVX512<>+0(SB), Z9, Z7
+	VSCALEFPS    Z8, Z7, Z7
+	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z7
+	VADDPS       Z7, Z2, Z2
+	VMOVUPS      Z7, (R11)
+	VMOVUPS      64(R11), Z7
+	VCMPPS       $0x00, Z0, Z7, K5
+	KMOVW        K5, R13
+	ORL          R13, AX
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      lowestAVX512<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       log2eAVX512<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x00, Z8, Z8
+	VMOVAPS      Z7, Z9
+	VFNMADD231PS ln2hiAVX512<>+0(SB), Z8, Z9
+	VFNMADD231PS ln2loAVX512<>+0(SB), Z8, Z9
+	VMOVUPS      c0AVX512<>+0(SB), Z7
+	VMOVAPS      Z7, Z7
+	VFMADD213PS  c1AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c2AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c3AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c4AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c5AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c6AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c7AVX512<>+0(SB), Z9, Z7
+	VSCALEFPS    Z8, Z7, Z7
+	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z7
+	VADDPS       Z7, Z2, Z2
+	VMOVUPS      Z7, 64(R11)
+	VMOVUPS      128(R11), Z7
+	VCMPPS       $0x00, Z0, Z7, K5
+	KMOVW        K5, R13
+	ORL          R13, AX
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      lowestAVX512<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       log2eAVX512<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x00, Z8, Z8
+	VMOVAPS      Z7, Z9
+	VFNMADD231PS ln2hiAVX512<>+0(SB), Z8, Z9
+	VFNMADD231PS ln2loAVX512<>+0(SB), Z8, Z9
+	VMOVUPS      c0AVX512<>+0(SB), Z7
+	VMOVAPS      Z7, Z7
+	VFMADD213PS  c1AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c2AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c3AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c4AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c5AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c6AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c7AVX512<>+0(SB), Z9, Z7
+	VSCALEFPS    Z8, Z7, Z7
+	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z7
+	VADDPS       Z7, Z2, Z2
+	VMOVUPS      Z7, 128(R11)
+	VMOVUPS      192(R11), Z7
+	VCMPPS       $0x00, Z0, Z7, K5
+	KMOVW        K5, R13
+	ORL          R13, AX
+	VSUBPS       Z6, Z7, Z7
+	VMOVUPS      lowestAVX512<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       log2eAVX512<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x00, Z8, Z8
+	VMOVAPS      Z7, Z9
+	VFNMADD231PS ln2hiAVX512<>+0(SB), Z8, Z9
+	VFNMADD231PS ln2loAVX512<>+0(SB), Z8, Z9
+	VMOVUPS      c0AVX512<>+0(SB), Z7
+	VMOVAPS      Z7, Z7
+	VFMADD213PS  c1AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c2AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c3AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c4AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c5AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c6AVX512<>+0(SB), Z9, Z7
+	VFMADD213PS  c7AVX512<>+0(SB), Z9, Z7
+	VSCALEFPS    Z8, Z7, Z7
+	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z7
+	VADDPS       Z7, Z2, Z2
+	VMOVUPS      Z7, 192(R11)
+	ADDQ         $+256, R11
+	DECQ         R12
+	JNZ          stripe3
+
+stripe3done:
 	VCMPPS       $0x00, Z0, Z1, K5
 	KANDW        K1, K5, K6
-	KMOVW        K6, R11
-	ORL          R11, AX
+	KMOVW        K6, R12
+	ORL          R12, AX
 	VSUBPS       Z6, Z1, Z1
-	VMOVUPS      lowestAVX512<>+0(SB), Z2
-	VMAXPS       Z1, Z2, Z1
-	VMULPS       log2eAVX512<>+0(SB), Z1, Z2
-	VRNDSCALEPS  $0x00, Z2, Z2
-	VMOVAPS      Z1, Z7
-	VFNMADD231PS ln2hiAVX512<>+0(SB), Z2, Z7
-	VFNMADD231PS ln2loAVX512<>+0(SB), Z2, Z7
+	VMOVUPS      lowestAVX512<>+0(SB), Z7
+	VMAXPS       Z1, Z7, Z1
+	VMULPS       log2eAVX512<>+0(SB), Z1, Z7
+	VRNDSCALEPS  $0x00, Z7, Z7
+	VMOVAPS      Z1, Z8
+	VFNMADD231PS ln2hiAVX512<>+0(SB), Z7, Z8
+	VFNMADD231PS ln2loAVX512<>+0(SB), Z7, Z8
 	VMOVUPS      c0AVX512<>+0(SB), Z1
 	VMOVAPS      Z1, Z1
-	VFMADD213PS  c1AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c2AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c3AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c4AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c5AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c6AVX512<>+0(SB), Z7, Z1
-	VFMADD213PS  c7AVX512<>+0(SB), Z7, Z1
-	VSCALEFPS    Z2, Z1, Z1
+	VFMADD213PS  c1AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c2AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c3AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c4AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c5AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c6AVX512<>+0(SB), Z8, Z1
+	VFMADD213PS  c7AVX512<>+0(SB), Z8, Z1
+	VSCALEFPS    Z7, Z1, Z1
 	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z1
-	VMOVAPS      Z1, Z2
-	VMOVUPS      Z1, K1, (CX)
+	VADDPS       Z1, Z2, Z2
+	VMOVUPS      Z1, K1, (R11)
 	VCMPPS       $0x00, Z0, Z3, K5
 	KANDW        K2, K5, K6
-	KMOVW        K6, R11
-	ORL          R11, AX
+	KMOVW        K6, R12
+	ORL          R12, AX
 	VSUBPS       Z6, Z3, Z3
 	VMOVUPS      lowestAVX512<>+0(SB), Z1
 	VMAXPS       Z3, Z1, Z3
@@ -154,11 +300,11 @@ none1:
 	VSCALEFPS    Z1, Z3, Z3
 	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z3, K2, 64(CX)
+	VMOVUPS      Z3, K2, 64(R11)
 	VCMPPS       $0x00, Z0, Z4, K5
 	KANDW        K3, K5, K6
-	KMOVW        K6, R11
-	ORL          R11, AX
+	KMOVW        K6, R12
+	ORL          R12, AX
 	VSUBPS       Z6, Z4, Z4
 	VMOVUPS      lowestAVX512<>+0(SB), Z1
 	VMAXPS       Z4, Z1, Z4
@@ -179,11 +325,11 @@ none1:
 	VSCALEFPS    Z1, Z3, Z4
 	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z4, K3, 128(CX)
+	VMOVUPS      Z4, K3, 128(R11)
 	VCMPPS       $0x00, Z0, Z5, K5
 	KANDW        K4, K5, K6
-	KMOVW        K6, R11
-	ORL          R11, AX
+	KMOVW        K6, R12
+	ORL          R12, AX
 	VSUBPS       Z6, Z5, Z5
 	VMOVUPS      lowestAVX512<>+0(SB), Z1
 	VMAXPS       Z5, Z1, Z5
@@ -204,7 +350,7 @@ none1:
 	VSCALEFPS    Z1, Z3, Z5
 	VMOVUPS      signBitsAVX512<>+0(SB), K5, Z5
 	VADDPS       Z5, Z2, Z2
-	VMOVUPS      Z5, K4, 192(CX)
+	VMOVUPS      Z5, K4, 192(R11)
 	VSHUFF32X4   $0x4e, Z2, Z2, Z1
 	VADDPS       Z1, Z2, Z2
 	VSHUFF32X4   $0xb1, Z2, Z2, Z1

@@ -11,6 +11,9 @@ import (
 	"github.com/mmcloughlin/avo/x86"
 )
 
+// tileKeys is simd.TileKeys.
+const tileKeys = 64
+
 // level is an instruction set: how many float32 a vector holds, and how a group's
 // rows are blocked over its registers.
 type level struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileKeys is simd.TileKeys.
-const tileKeys = 64
+// stripeKeys are the keys of a row that are taken at once.
+const stripeKeys = 64
 
 // Predicates of VCMPPS.
 const (
@@ -31,11 +31,13 @@ func softmaxFile(g *gen) {
 //	m' = max(m, max_j s_j)    p_j = exp(s_j − m')    α = exp(m − m')    l' = l·α + Σ_j p_j
 //
 // A chunk of as many rows as a vector has lanes is done row by row, its maxima and
-// sums put aside in the frame; then m, α and l of the whole chunk are vectors.
+// sums put aside in the frame; then m, α and l of the whole chunk are vectors. A row
+// is whole stripes of keys, and a last one that may be short.
 type softmax struct {
 	*gen
 	negInf reg.VecVirtual
-	live   []op.Op // which lanes of a row's vectors are keys: opmasks, or vectors in the frame
+	live   []op.Op // which lanes of the last stripe's vectors are keys: opmasks, or vectors in the frame
+	whole  op.Mem  // how many stripes come before it
 	hidden reg.GPVirtual
 }
 
@@ -44,7 +46,7 @@ func (g softmax) emit() {
 	g.hidden = g.GP32()
 	g.XORL(g.hidden, g.hidden)
 	tops, sums := g.AllocLocal(64), g.AllocLocal(64)
-	g.live = g.liveLanes()
+	g.stripes()
 	s, left := g.param("s"), g.param("rows")
 	m, l, alpha := g.param("m"), g.param("l"), g.param("alpha")
 	by := g.param("stride")
@@ -75,43 +77,77 @@ func (g softmax) emit() {
 }
 
 // row turns a row of scores into weights, and stores its new maximum and its sum.
-// With 32 registers the scores stay in them; with 16 they are loaded twice.
+// With 32 registers the last stripe's scores stay in them; others are loaded twice.
 func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
-	x := make([]reg.VecVirtual, tileKeys/g.lanes)
+	last := make([]reg.VecVirtual, stripeKeys/g.lanes)
 	old, t := g.vec(), g.vec()
 	g.VBROADCASTSS(m, old)
 	g.VMOVAPS(old, t)
 	nan := g.isNaN(old)
-	for i := range x {
-		x[i] = g.vec()
-		g.loadScores(i, s, x[i])
-		g.VMAXPS(x[i], t, t)
-		g.orMask(g.isNaN(x[i]), nan)
+	at := g.wholeStripes(s, func(m op.Mem) {
+		x := g.vec()
+		g.VMOVUPS(m, x)
+		g.VMAXPS(x, t, t)
+		g.orMask(g.isNaN(x), nan)
+	})
+	for i := range last {
+		last[i] = g.vec()
+		g.loadScores(i, at, last[i])
+		g.VMAXPS(last[i], t, t)
+		g.orMask(g.isNaN(last[i]), nan)
 	}
 	g.across(t, g.maxInto)
 	// VMAXPS loses a NaN in its first operand: let it win.
 	g.ifAny(nan, func() { g.VMOVAPS(g.broadcast(0x7fc00000), t) })
 	g.VMOVSS(t.AsX(), top)
 	base := g.base(t)
-	total := g.vec()
-	for i := range x {
+	total := g.zero()
+	at = g.wholeStripes(s, func(m op.Mem) {
+		x := g.vec()
+		g.VMOVUPS(m, x)
+		g.weigh(x, base, total, nil)
+		g.VMOVUPS(x, m)
+	})
+	for i, x := range last {
 		if g.lanes == 8 {
-			x[i] = g.vec()
-			g.loadScores(i, s, x[i])
+			x = g.vec()
+			g.loadScores(i, at, x)
 		}
-		isHidden := g.isNegInf(x[i], i)
-		g.VSUBPS(base, x[i], x[i])
-		g.exp(x[i])
-		g.markHidden(x[i], isHidden)
-		if i == 0 {
-			g.VMOVAPS(x[i], total)
-		} else {
-			g.VADDPS(x[i], total, total)
-		}
-		g.storeWeights(i, x[i], s)
+		g.weigh(x, base, total, g.live[i])
+		g.storeWeights(i, x, at)
 	}
 	g.across(total, g.addInto)
 	g.VMOVSS(total.AsX(), sum)
+}
+
+// wholeStripes does every vector of the whole stripes of the row at s, and returns
+// where the last stripe begins.
+func (g softmax) wholeStripes(s reg.GPVirtual, do func(m op.Mem)) reg.GPVirtual {
+	label := fmt.Sprintf("stripe%d", g.id())
+	at, left := g.GP64(), g.GP64()
+	g.MOVQ(s, at)
+	g.MOVQ(g.whole, left)
+	g.TESTQ(left, left)
+	g.JZ(op.LabelRef(label + "done"))
+	g.Label(label)
+	for i := range stripeKeys / g.lanes {
+		do(op.Mem{Base: at, Disp: 4 * g.lanes * i})
+	}
+	g.ADDQ(imm(4*stripeKeys), at)
+	g.DECQ(left)
+	g.JNZ(op.LabelRef(label))
+	g.Label(label + "done")
+	return at
+}
+
+// weigh turns scores into weights and adds them to the lanes of total. Lanes that
+// are not live, where not all are, hold −Inf.
+func (g softmax) weigh(x, base, total reg.VecVirtual, live op.Op) {
+	isHidden := g.isNegInf(x, live)
+	g.VSUBPS(base, x, x)
+	g.exp(x)
+	g.markHidden(x, isHidden)
+	g.VADDPS(x, total, total)
 }
 
 func (g softmax) maxInto(a, b reg.VecVirtual) { g.VMAXPS(a, b, b) }

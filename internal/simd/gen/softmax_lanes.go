@@ -30,9 +30,24 @@ func (g softmax) firstLanes(n reg.GPVirtual) reg.Register {
 	return mask
 }
 
-// liveLanes masks the keys in each vector of a row.
-func (g softmax) liveLanes() []op.Op {
-	keys, live := g.param("keys"), make([]op.Op, tileKeys/g.lanes)
+// stripes parts a row's keys: all stripes but the last are whole, and the last one's
+// keys, at least one, are masked in each of its vectors.
+func (g *softmax) stripes() {
+	keys := g.param("keys")
+	rest, whole := g.GP64(), g.GP64()
+	g.LEAQ(op.Mem{Base: keys, Disp: -1}, whole)
+	g.SHRQ(op.U8(log2(stripeKeys)), whole)
+	g.whole = g.AllocLocal(8)
+	g.MOVQ(whole, g.whole)
+	g.SHLQ(op.U8(log2(stripeKeys)), whole)
+	g.MOVQ(keys, rest)
+	g.SUBQ(whole, rest)
+	g.live = g.liveLanes(rest)
+}
+
+// liveLanes masks the keys in each vector of a stripe.
+func (g softmax) liveLanes(keys reg.GPVirtual) []op.Op {
+	live := make([]op.Op, stripeKeys/g.lanes)
 	lo, hi := g.GP64(), g.GP64()
 	g.XORQ(lo, lo)
 	g.MOVQ(imm(g.lanes), hi)
@@ -54,20 +69,20 @@ func (g softmax) liveLanes() []op.Op {
 	return live
 }
 
-// liveLane is the mask of vector i of a row, in a register.
-func (g softmax) liveLane(i int) reg.Register {
-	if r, ok := g.live[i].(reg.Register); ok {
+// inRegister is a mask in a register.
+func (g softmax) inRegister(mask op.Op) reg.Register {
+	if r, ok := mask.(reg.Register); ok {
 		return r
 	}
 	r := g.vec()
-	g.VMOVDQU(g.live[i], r)
+	g.VMOVDQU(mask, r)
 	return r
 }
 
-// loadScores loads vector i of a row, −Inf where there is no key.
+// loadScores loads vector i of the last stripe, −Inf where there is no key.
 func (g softmax) loadScores(i int, s reg.GPVirtual, x reg.VecVirtual) {
 	m := op.Mem{Base: s, Disp: 4 * g.lanes * i}
-	live := g.liveLane(i)
+	live := g.inRegister(g.live[i])
 	if g.lanes == 16 {
 		g.VMOVAPS(g.negInf, x)
 		g.VMOVUPS(m, live, x)
@@ -79,7 +94,7 @@ func (g softmax) loadScores(i int, s reg.GPVirtual, x reg.VecVirtual) {
 
 // storeWeights is loadScores' counterpart.
 func (g softmax) storeWeights(i int, x reg.VecVirtual, s reg.GPVirtual) {
-	g.storeLanes(x, g.liveLane(i), op.Mem{Base: s, Disp: 4 * g.lanes * i})
+	g.storeLanes(x, g.inRegister(g.live[i]), op.Mem{Base: s, Disp: 4 * g.lanes * i})
 }
 
 func (g softmax) storeLanes(x reg.VecVirtual, lanes reg.Register, m op.Mem) {
@@ -130,18 +145,23 @@ func (g softmax) base(top reg.VecVirtual) reg.VecVirtual {
 	return b
 }
 
-// isNegInf masks the −Inf lanes of vector i of a row, and notes whether a key is
-// among them.
-func (g softmax) isNegInf(x reg.VecVirtual, i int) reg.Register {
+// isNegInf masks the −Inf lanes of x, and notes whether a key is among them: those of
+// live, or all where it is nil.
+func (g softmax) isNegInf(x reg.VecVirtual, live op.Op) reg.Register {
 	mask, bits := g.mask(), g.GP32()
 	g.VCMPPS(op.U8(equal), g.negInf, x, mask)
+	keys := mask
+	if live != nil {
+		keys = g.mask()
+		if g.lanes == 16 {
+			g.KANDW(g.inRegister(live), mask, keys)
+		} else {
+			g.VANDPS(g.inRegister(live), mask, keys)
+		}
+	}
 	if g.lanes == 16 {
-		keys := g.K()
-		g.KANDW(g.liveLane(i), mask, keys)
 		g.KMOVW(keys, bits)
 	} else {
-		keys := g.vec()
-		g.VANDPS(g.liveLane(i), mask, keys)
 		g.VMOVMSKPS(keys, bits)
 	}
 	g.ORL(bits, g.hidden)
