@@ -51,9 +51,10 @@ func scoresFor(e Elem) ScoresFunc {
 func accumulateFor(e Elem) AccumulateFunc {
 	switch {
 	case useAVX512 && inHalves && e == F32:
-		return accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
+		pairs := accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
+		return accumulateOfWhole(turnRow, accumulateBy(e, inTurns(e), &sizesTurns, limitsAVX512[e]), pairs)
 	case useVNNI && accumulateVNNI[e][1] != nil:
-		return accumulateOfWhole(accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
+		return accumulateOfWhole(wholeRow, accumulateBy(e, &accumulateVNNI[e], &sizesVNNI, limits{}), accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e]))
 	case useAVX512 && (e != I4 || hasVBMI):
 		return accumulateBy(e, &accumulateAVX512[e], &sizesAVX512, limitsAVX512[e])
 	case useAVX2:
@@ -69,6 +70,24 @@ var sizesAVX512 = sizes{0, 1, 2, 3, 4, 5, 6, 7, 8}
 // values are read from front to back in one pass. Values of 32 bits need no
 // unpacking that would be done again for the next rows.
 var sizesPairs = sizes{0, 1, 2, 2, 2, 5, 6, 7, 8}
+
+// sizesTurns: rows take turns in pairs. One that is left reads a tile again, from the
+// second cache.
+var sizesTurns = sizes{0, 1, 2, 2, 4, 4, 6, 6, 8}
+
+// inTurns is kernels of few rows, and those of more in which rows take turns.
+func inTurns(e Elem) *blocks[accumulateKernel] {
+	kernels := accumulateAVX512[e]
+	for n, k := range accumulateTurns[e] {
+		if k != nil {
+			kernels[n] = k
+		}
+	}
+	return &kernels
+}
+
+// turnRow is what rows are multiples of for kernels in which they take turns.
+const turnRow = 128
 
 // sizesHalves: four rows meet four keys at a time.
 var sizesHalves = sizes{0, 1, 2, 3, 4, 3, 3, 4, 4}
@@ -87,10 +106,10 @@ func scoresOfWhole(whole, any ScoresFunc) ScoresFunc {
 	}
 }
 
-// accumulateOfWhole is scoresOfWhole for accumulation.
-func accumulateOfWhole(whole, any AccumulateFunc) AccumulateFunc {
+// accumulateOfWhole takes kernels for rows of a multiple of so many elements where they are.
+func accumulateOfWhole(elements int, whole, any AccumulateFunc) AccumulateFunc {
 	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
-		if dim%wholeRow == 0 {
+		if dim%elements == 0 {
 			whole(o, rows, dim, p, stride, alpha, v, ahead)
 			return
 		}

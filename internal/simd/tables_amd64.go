@@ -66,3 +66,7 @@ var scoresHalves = [NumElems]blocks[scoresKernel]{
 	F16:  {1: scoresF16x1Halves, 2: scoresF16x2Halves, 3: scoresF16x3Halves, 4: scoresF16x4Halves},
 	BF16: {1: scoresBF16x1Halves, 2: scoresBF16x2Halves, 3: scoresBF16x3Halves, 4: scoresBF16x4Halves},
 }
+
+var accumulateTurns = [NumElems]blocks[accumulateKernel]{
+	F32: {4: accumulateF32x4Turns, 6: accumulateF32x6Turns, 8: accumulateF32x8Turns},
+}

@@ -28,10 +28,15 @@ type accumulate struct {
 	rows int
 }
 
-func (g accumulate) emit() {
+// begin begins the function.
+func (g accumulate) begin() {
 	name := fmt.Sprintf("accumulate%sx%d%s", g.e.name, g.rows, g.suffix)
 	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, "+aheadArgs+")",
 		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows.", g.rows))
+}
+
+func (g accumulate) emit() {
+	g.begin()
 	load := g.loader(g.e)
 	zero := g.zero()
 	// What only passes need is kept in memory: rows take most registers.

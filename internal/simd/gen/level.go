@@ -59,6 +59,11 @@ var (
 		blocks: []int{1, 2, 3, 4}, scoreWidths: map[int][]int{1: {4}, 2: {4}, 3: {4}, 4: {4}},
 		widths: map[int][]int{1: {8, 4}, 2: {8, 4}, 3: {4}, 4: {4}},
 	}
+	// turnwise is for sums of more rows than registers hold, on processors that gain by
+	// reading values in order.
+	turnwise = level{
+		name: "turns", suffix: "Turns", lanes: 16, types: []string{"F32"}, blocks: []int{4, 6, 8},
+	}
 	// halves is for scores on processors that do 512 bits in two halves: AVX-512's
 	// 32 registers, 256 bits of each.
 	halves = level{

@@ -22,6 +22,7 @@ func writeTables(dir string, levels []*level) error {
 		integerTable(&b, &vnni, stage)
 	}
 	table(&b, &halves, "scores", "scoresKernel")
+	table(&b, &turnwise, "accumulate", "accumulateKernel")
 	text, err := format.Source(b.Bytes())
 	if err != nil {
 		return err
