@@ -5,11 +5,13 @@
 //	pool.go    who works: the decode's caller and the workers that it wakes
 //	job.go     what is shared by those who work on one launch
 //	task.go    what a worker takes at once: items of heads and splits
-//	item.go    a task: query tiles against keys, in chunks of tiles
+//	item.go    a task: query tiles against keys, in chunks of sweeps
 //	stream.go  one item under way: its running sums, and the states they become
 //	kernels.go which kernels they call
-//	gather.go  where the rows of a tile lie
-//	tile.go    one tile: which rows see which of its keys
+//	gather.go  where the rows of a sweep's keys lie
+//	sweep.go   the steps of a sweep: scores, weights, sums
+//	visible.go which rows see which of its keys
+//	ahead.go   what is fetched meanwhile
 //	scale.go   the scales of quantised keys and values
 //	score.go   the score rules
 //	merge.go   chunks into items, items into units, units into results

@@ -1,30 +1,29 @@
 package cpu
 
-import (
-	"github.com/flashdec/flashdec/internal/simd"
-	"github.com/flashdec/flashdec/kv"
-)
+import "github.com/flashdec/flashdec/kv"
 
-// tile lists at most simd.TileKeys keys: where their rows begin in the planes'
-// data, in bytes, and their positions; and their own scales, if they have any.
-type tile struct {
+// sweep lists the keys of a sweep: where their rows begin in the planes' data, in
+// bytes, and their positions; and their own scales, if they have any.
+type sweep struct {
 	k, v, pos      []int
 	kScale, vScale []float32
 }
 
-// resize makes room for n keys, and for up to simd.TileKeys to add.
-func (t *tile) resize(n int) {
-	if t.pos == nil {
-		t.k, t.v, t.pos = make([]int, simd.TileKeys), make([]int, simd.TileKeys), make([]int, simd.TileKeys)
-		t.kScale, t.vScale = make([]float32, simd.TileKeys), make([]float32, simd.TileKeys)
-	}
+// reserve makes room for up to n keys.
+func (t *sweep) reserve(n int) {
+	t.k, t.v, t.pos = resize(t.k, n), resize(t.v, n), resize(t.pos, n)
+	t.kScale, t.vScale = resize(t.kScale, n)[:0], resize(t.vScale, n)[:0]
+}
+
+// resize makes it a list of n keys, for which there is room, without scales.
+func (t *sweep) resize(n int) {
 	t.k, t.v, t.pos = t.k[:n], t.v[:n], t.pos[:n]
 	t.kScale, t.vScale = t.kScale[:0], t.vScale[:0]
 }
 
-// slice is the tile's keys [lo, hi), counted within the tile.
-func (t *tile) slice(lo, hi int) tile {
-	return tile{t.k[lo:hi], t.v[lo:hi], t.pos[lo:hi], sliceAny(t.kScale, lo, hi), sliceAny(t.vScale, lo, hi)}
+// slice is the sweep's keys [lo, hi), counted within the sweep.
+func (t *sweep) slice(lo, hi int) sweep {
+	return sweep{t.k[lo:hi], t.v[lo:hi], t.pos[lo:hi], sliceAny(t.kScale, lo, hi), sliceAny(t.vScale, lo, hi)}
 }
 
 // sliceAny is s[lo:hi], of nothing nothing.
@@ -35,8 +34,8 @@ func sliceAny(s []float32, lo, hi int) []float32 {
 	return s[lo:hi]
 }
 
-// add appends the keys [lo, hi) of another tile.
-func (t *tile) add(from *tile, lo, hi int) {
+// add appends the keys [lo, hi) of another sweep.
+func (t *sweep) add(from *sweep, lo, hi int) {
 	t.k = append(t.k, from.k[lo:hi]...)
 	t.v = append(t.v, from.v[lo:hi]...)
 	t.pos = append(t.pos, from.pos[lo:hi]...)
@@ -47,7 +46,7 @@ func (t *tile) add(from *tile, lo, hi int) {
 // gather lists the keys [lo, hi) of the sequence in the first KV head; those of
 // another lie as far behind as its data begin. Page table entries that these keys
 // do not need are not read.
-func (w *worker) gather(t *tile, lo, hi int) {
+func (w *worker) gather(t *sweep, lo, hi int) {
 	t.resize(hi - lo)
 	a := area{seq: w.seq, heads: 1, lo: lo, hi: hi}
 	w.rowsOf(t.k, &w.job.k, &a, 0)
@@ -80,14 +79,16 @@ func planeOf(p *kv.Plane) plane {
 // of is the data from where a KV head's rows begin.
 func (p *plane) of(head int) []byte { return p.data[head*p.pitch.head:] }
 
-// scales lists the scales of the tile's keys [lo, hi), if each has one.
-func (c *stream) scales(t *tile, lo, hi int) {
+// listKeys lists the keys [lo, hi) of the sweep under way for the stream's KV head: with
+// their scales, if each has one.
+func (c *stream) listKeys(lo, hi int) {
+	c.keys = c.sweeps[0]
 	if !c.job.scaled {
-		return // what resize has left are none
+		return // what gathering has left are none
 	}
 	view := &c.job.launch.KV
-	t.kScale = c.tokenScales(t.kScale, &view.K, lo, hi)
-	t.vScale = c.tokenScales(t.vScale, &view.V, lo, hi)
+	c.keys.kScale = c.tokenScales(c.kScale, &view.K, lo, hi)
+	c.keys.vScale = c.tokenScales(c.vScale, &view.V, lo, hi)
 }
 
 // tokenScales fills dst with the scales of the keys [lo, hi), if each has one.
@@ -175,10 +176,10 @@ func (p *pages) next() bool {
 }
 
 // following is what this worker is likely to read after the keys before lo: the
-// chunk's next tile, which ends at hi or before, the split's next chunk, the
+// chunk's next sweep, which ends at hi or before, the split's next chunk, the
 // task's next split, or else the beginning of the task that nobody has taken yet.
 func (w *worker) following(lo, hi int) area {
-	a := area{w.seq, w.walking[0].item.Head, len(w.walking), lo, min(lo+simd.TileKeys, w.end)}
+	a := area{w.seq, w.walking[0].item.Head, len(w.walking), lo, min(lo+w.job.sweepKeys, w.end)}
 	if lo < hi {
 		a.hi = min(a.hi, hi)
 	}
@@ -194,5 +195,5 @@ func (w *worker) following(lo, hi int) area {
 		t, split = &w.job.tasks[i], 0
 	}
 	it := &w.job.launch.Plan.Items[t.item(0, split)]
-	return area{it.Seq, it.Head, t.heads, it.Begin, min(it.Begin+simd.TileKeys, it.End)}
+	return area{it.Seq, it.Head, t.heads, it.Begin, min(it.Begin+w.job.sweepKeys, it.End)}
 }

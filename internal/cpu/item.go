@@ -42,15 +42,15 @@ type worker struct {
 
 	streams []stream // of the task's KV heads
 	walking []stream // those whose keys are being walked: all, or one once more
-	tiles   [2]tile  // this tile's keys, and the next one's
-	next    area     // what the next tile holds, or the first of another split or task
+	sweeps  [2]sweep // this sweep's keys, and the next one's
+	next    area     // what the next sweep holds, or the first of another split or task
 
 	// Buffers, for as many rows as the largest query tile of the launch has.
-	s        []float32             // [rows, TileKeys] scores, then weights
-	alpha    []float32             // [rows]
-	fetch    [2][simd.TileKeys]int // rows to fetch while scoring, and while summing
-	lines    [2][]int              // [≤ TileKeys] scales of keys and of values to fetch, see listScales
-	visible  tile                  // keys of this tile that a mask leaves
+	ones     []float32             // [rows]
+	fetch    [2][]int              // [sweepKeys] rows to fetch while scoring, and while summing
+	leads    [2][]int              // of these, what a stream that walks alone fetches in a sweep
+	lines    [2][]int              // [≤ sweepKeys] scales of keys and of values to fetch, see listScales
+	visible  sweep                 // keys of this sweep that a mask leaves
 	list     []attn.State[float32] // to merge
 	weight   []float64             // [len(list)] what its states weigh
 	averaged [][]float32           // and what is averaged of them
@@ -60,15 +60,17 @@ type worker struct {
 // reserve makes room for tasks of so many heads: query tiles of so many rows, or, of
 // tasks of several heads, rowsBeside; and for units of that many splits.
 func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
-	w.s = resize(w.s, rows*simd.TileKeys)
-	w.alpha = resize(w.alpha, rows)
+	w.ones = resize(w.ones, rows)
+	for r := range w.ones {
+		w.ones[r] = 1
+	}
 	states := max(splits, chunksPerMerge) + 1 // and a sink
 	w.list, w.weight, w.averaged = resize(w.list, states), resize(w.weight, states), resize(w.averaged, states)
-	for _, t := range [...]*tile{&w.tiles[0], &w.tiles[1], &w.visible} {
-		t.resize(simd.TileKeys)
+	for _, t := range [...]*sweep{&w.sweeps[0], &w.sweeps[1], &w.visible} {
+		t.reserve(w.job.sweepKeys)
 	}
 	for i := range w.lines {
-		w.lines[i] = resize(w.lines[i], simd.TileKeys)
+		w.lines[i], w.fetch[i] = resize(w.lines[i], w.job.sweepKeys), resize(w.fetch[i], w.job.sweepKeys)
 	}
 	for len(w.room) < heads {
 		w.room = append(w.room, stream{})
@@ -177,22 +179,20 @@ func (w *worker) sum(streams []stream, lo, hi int, unit float32) bool {
 	for h := range streams {
 		streams[h].clear(unit)
 	}
-	w.gather(&w.tiles[0], lo, min(lo+simd.TileKeys, hi))
+	w.gather(&w.sweeps[0], lo, min(lo+w.job.sweepKeys, hi))
 	for lo < hi {
 		if w.job.cancelled() {
 			return false
 		}
-		next := min(lo+simd.TileKeys, hi)
-		w.gather(&w.tiles[1], next, min(next+simd.TileKeys, hi))
+		next := min(lo+w.job.sweepKeys, hi)
+		w.gather(&w.sweeps[1], next, min(next+w.job.sweepKeys, hi))
 		w.next = w.following(next, hi)
 		if w.job.scaled {
 			w.lines[0] = w.listScales(w.lines[0], &w.job.launch.KV.K.Scales)
 			w.lines[1] = w.listScales(w.lines[1], &w.job.launch.KV.V.Scales)
 		}
-		for h := range streams {
-			streams[h].tile(h, lo, next)
-		}
-		w.tiles[0], w.tiles[1] = w.tiles[1], w.tiles[0]
+		w.sweep(lo, next)
+		w.sweeps[0], w.sweeps[1] = w.sweeps[1], w.sweeps[0]
 		lo = next
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
 	"github.com/flashdec/flashdec/internal/filemap"
+	"github.com/flashdec/flashdec/internal/simd"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/plan"
 )
@@ -26,6 +27,9 @@ type job struct {
 	k, v     plane
 	scaled   bool // keys or values have a scale each
 	kernels  kernels
+	// sweepKeys is how many keys a sweep has, as types and group have it, and nothing
+	// else, so that nothing else decides what is rounded.
+	sweepKeys int
 
 	recorder  *recorder // nil: no trace is wanted
 	recording recorder
@@ -43,6 +47,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 		return err
 	}
 	j.launch, j.done = l, done
+	j.sweepKeys = simd.SweepKeys(j.kernels.k, j.kernels.v, l.Shape.GroupSize())
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
 	j.next.Store(0)
@@ -92,7 +97,7 @@ func (j *job) leave() {
 	j.k, j.v = plane{}, plane{}
 	for _, w := range j.seats {
 		for h := range w.room {
-			w.room[h].item, w.room[h].score = nil, scorer{}
+			w.room[h].item, w.room[h].rules = nil, scorer{}
 		}
 		clear(w.list[:cap(w.list)])
 		clear(w.averaged[:cap(w.averaged)])

@@ -19,12 +19,12 @@ import (
 func (c *stream) scaledQueries(dst, q []float32) {
 	k := &c.job.launch.KV.K
 	if k.Scales.Kind == kv.NoScales || k.Scales.Kind == kv.TokenScale {
-		c.score.scaled(dst, q)
+		c.rules.scaled(dst, q)
 		return
 	}
 	for i, x := range q {
 		shared := k.Scales.Shared(c.item.Head, i%k.Dim, k.Dim)
-		dst[i] = float32(float64(x) * c.score.scale * float64(shared))
+		dst[i] = float32(float64(x) * c.rules.scale * float64(shared))
 	}
 }
 
@@ -45,7 +45,7 @@ func tokenScales(dst []float32, s *kv.Scales, page kv.PageID, head, slot int) {
 // lineScales is how many scales a line of the cache holds.
 const lineScales = 16
 
-// listScales lists where the lines of scales begin that belong to the next tile's
+// listScales lists where the lines of scales begin that belong to the next sweep's
 // keys, in the first KV head, if each key has one: they lie elsewhere, a line or two
 // a page.
 func (w *worker) listScales(list []int, s *kv.Scales) []int {
@@ -63,7 +63,7 @@ func (w *worker) listScales(list []int, s *kv.Scales) []int {
 	return list
 }
 
-// fetchScales fetches the scales of a KV head of the next tile.
+// fetchScales fetches the scales of a KV head of the next sweep.
 func (w *worker) fetchScales(turn int) {
 	if !w.job.scaled || turn >= w.next.heads {
 		return
@@ -84,13 +84,13 @@ func (c *stream) scaleWeights(p []float32, first, rows, keys int, scales []float
 		for end < rows && c.unit[first+end] == unit {
 			end++
 		}
-		p := p[r*simd.TileKeys:]
+		p := p[r*c.job.stride():]
 		switch {
 		case len(scales) > 0:
-			simd.ScaleWeights(p, simd.TileKeys, end-r, scales, unit)
+			simd.ScaleWeights(p, c.job.stride(), end-r, scales, unit)
 		case unit != 1: // a weight that was not −0 does not become so
 			for i := range end - r {
-				multiply(p[i*simd.TileKeys:][:keys], unit)
+				multiply(p[i*c.job.stride():][:keys], unit)
 			}
 		}
 		r = end

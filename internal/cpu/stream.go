@@ -11,13 +11,20 @@ type stream struct {
 	*worker
 	item *plan.Item
 
-	score    scorer
+	rules    scorer    // of scores
 	q        []float32 // [rows, KeyDim] times the scale, and those that keys share
 	digits   []byte    // [rows, simd.DigitsBytes(KeyDim)] q in fixed point, for kernels that take it
 	most     float32   // the largest scale of a key that it serves; below 0, none
 	m        []float32 // [rows] this and the next two: the running chunk
 	l        []float32 // [rows]
 	o        []float32 // [rows, ValueDim] numerators, in units
+	keys     sweep     // under way
+	part     part      // of the rows, under way
+	kScale   []float32 // [≤ sweepKeys] what keys lists: another head has other scales
+	vScale   []float32
+	s        []float32 // [rows, stride] its scores, then weights
+	alpha    []float32 // [rows]
+	hidden   bool      // some score was −Inf
 	unit     []float32 // [rows] see lift and lower
 	chunks   states    // [chunksPerMerge, rows] states of finished chunks
 	finished int       // how many
@@ -34,6 +41,11 @@ func (c *stream) reserve(rows int) {
 	c.l = resize(c.l, rows)
 	c.o = resize(c.o, rows*shape.ValueDim)
 	c.unit = resize(c.unit, rows)
+	c.s = resize(c.s, rows*c.job.stride())
+	c.alpha = resize(c.alpha, rows)
+	if c.job.scaled {
+		c.kScale, c.vScale = resize(c.kScale, c.job.sweepKeys), resize(c.vScale, c.job.sweepKeys)
+	}
 	c.chunks.resize(chunksPerMerge*rows, shape.ValueDim)
 }
 
@@ -42,7 +54,7 @@ func (c *stream) begin() {
 	l := c.job.launch
 	group := c.group()
 	c.finished = 0
-	c.score.begin(l.Options, l.Shape, c.item.Head)
+	c.rules.begin(l.Options, l.Shape, c.item.Head)
 	first := c.job.place(c.seq, c.query, c.item.Head)
 	for i := range c.rows / group {
 		from := l.Q[(first+i*l.Shape.NumHeads)*l.Shape.KeyDim:][:group*l.Shape.KeyDim]
@@ -66,7 +78,7 @@ func (c *stream) states(dst *states, i int) (overflowed bool) {
 	dim := dst.dim
 	for r := range c.rows {
 		l := c.l[r]
-		dst.m[i+r] = float64(c.m[r]) + c.score.shift(r, c.position(r))
+		dst.m[i+r] = float64(c.m[r]) + c.rules.shift(r, c.position(r))
 		dst.l[i+r] = float64(l)
 		if l == 0 {
 			continue // no key: an empty state's o is never read

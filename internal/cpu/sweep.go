@@ -2,18 +2,71 @@ package cpu
 
 import "github.com/flashdec/flashdec/internal/simd"
 
-// tile takes the keys [lo, hi), which tiles[0] lists, into the running sums; it is
-// the turn-th of the streams that walk together. Queries that see the same of them
-// are neighbours, and go together.
-func (c *stream) tile(turn, lo, hi int) {
-	c.scales(&c.tiles[0], lo, hi)
-	scoring, summing := c.ahead(turn)
-	if c.rows == c.group() && c.job.launch.Options.Mask == nil { // one query sees what is walked
-		c.attend(0, c.rows, c.tiles[0], scoring, summing)
+// A sweep is the keys that are scored before the first of their values is read: tiles
+// that follow one another. The longer it is, the fewer are the pauses in which memory
+// idles and its prefetchers begin anew, and the larger are the scores.
+
+// stride is how far apart rows of scores lie: a line more than a sweep's, so that they
+// do not all fall into the same sets of a cache.
+func (j *job) stride() int { return j.sweepKeys + 16 }
+
+// tilesOf is how many tiles so many keys are.
+func tilesOf(keys int) int { return (keys + simd.TileKeys - 1) / simd.TileKeys }
+
+// ofTiles is the part of a list for a sweep's keys that n tiles from tile i on have.
+func ofTiles[T any](list []T, i, n int) []T {
+	return list[min(i*simd.TileKeys, len(list)):min((i+n)*simd.TileKeys, len(list))]
+}
+
+// sweep takes the keys [lo, hi), which sweeps[0] lists, into the running sums of the
+// streams that walk together.
+func (w *worker) sweep(lo, hi int) {
+	for h := range w.walking {
+		w.fetchScales(h)
+		w.walking[h].listKeys(lo, hi)
+	}
+	if w.rows == w.group() && w.job.launch.Options.Mask == nil { // one query sees what is walked
+		w.together(lo, hi)
 		return
 	}
+	for h := range w.walking {
+		w.walking[h].apart(lo, hi)
+	}
+}
+
+// together does the steps of a sweep for all streams, each step tile by tile: streams
+// that go side by side take a tile in turn.
+func (w *worker) together(lo, hi int) {
+	streams, tiles := w.walking, tilesOf(hi-lo)
+	for h := range streams {
+		streams[h].part = part{0, w.rows, streams[h].keys}
+	}
+	if len(streams) == 1 {
+		streams[0].lead()
+		streams[0].attend()
+		return
+	}
+	for i := range tiles {
+		for h := range streams {
+			streams[h].score(i, 1, streams[h].scoring(h, i, lo, hi))
+		}
+	}
+	for h := range streams {
+		streams[h].weigh()
+	}
+	for i := range tiles {
+		for h := range streams {
+			streams[h].add(i, streams[h].summing(h, i, lo, hi))
+		}
+	}
+}
+
+// apart does the steps of a sweep for one part of the query tile after the other.
+// Queries that see the same of the keys are neighbours, and go together.
+func (c *stream) apart(lo, hi int) {
 	group := c.group()
 	n := c.rows / group
+	c.lead()
 	for i := 0; i < n; {
 		from, to := c.within(i, lo, hi)
 		end := i + 1
@@ -22,156 +75,87 @@ func (c *stream) tile(turn, lo, hi int) {
 				end++
 			}
 		}
-		if part := c.part(i, lo, from, to); len(part.k) > 0 {
-			c.attend(i*group, (end-i)*group, part, scoring, summing)
-			scoring, summing = simd.Ahead{}, simd.Ahead{}
+		c.part = part{i * group, (end - i) * group, c.seen(i, lo, from, to)}
+		if len(c.part.keys.k) > 0 {
+			c.attend()
+			c.leads = [2][]int{}
 		}
 		i = end
 	}
 }
 
-// outermost finds the first and the last key of [lo, hi) that each query of the
-// tile sees: biases are relative to them.
-func (c *stream) outermost(lo, hi int) {
-	if c.score.slopes == nil {
-		return
+// attend does the steps of a sweep for a part of the query tile.
+func (c *stream) attend() {
+	tiles := tilesOf(len(c.part.keys.k))
+	for i, n := 0, c.scoredAtOnce(tiles); i < tiles; i += n {
+		c.score(i, n, c.led(&c.job.k, c.leads[0], i, n))
 	}
-	mask := c.job.launch.Options.Mask
-	for i := range c.rows / c.group() {
-		from, to := c.within(i, lo, hi)
-		if mask != nil {
-			length := c.job.launch.Plan.Config.Seqs[c.seq].Len
-			first, visible := mask.Row(c.seq, c.query+i, length, from, to)
-			for to > first && visible[to-1-first] == 0 {
-				to--
-			}
-			if first == from { // else keys before the mask's are all seen
-				for from < to && visible[from-first] == 0 {
-					from++
-				}
-			}
-		}
-		c.score.first[i], c.score.last[i] = from, to-1
+	c.weigh()
+	for i := range tiles {
+		c.add(i, c.led(&c.job.v, c.leads[1], i, 1))
 	}
 }
 
-// within is the range of the keys [lo, hi) that query i sees, a mask aside.
-func (w *worker) within(i, lo, hi int) (from, to int) {
-	from, to = w.sees(i)
-	from = min(max(from, lo), hi)
-	return from, min(max(to, from), hi)
+// part is rows [first, first + rows) of a query tile, all of which see all of the keys.
+type part struct {
+	first, rows int
+	keys        sweep
 }
 
-// seesToo reports whether query i sees just the keys [from, to) of [lo, hi), too.
-func (w *worker) seesToo(i, lo, hi, from, to int) bool {
-	f, t := w.within(i, lo, hi)
-	return f == from && t == to
+// scoredAtOnce is how many of so many tiles are scored by one call: all, without a pause,
+// where the rows are a kernel's; else one, which stays in the cache for the next rows.
+func (c *stream) scoredAtOnce(tiles int) int {
+	if c.part.rows <= simd.MaxRows {
+		return tiles
+	}
+	return 1
 }
 
-// part lists the keys [from, to) of the tile, which begins at lo, without those
-// that a mask hides from query i.
-func (w *worker) part(i, lo, from, to int) tile {
-	t := w.tiles[0].slice(from-lo, to-lo)
-	mask := w.job.launch.Options.Mask
-	if mask == nil {
-		return t
-	}
-	length := w.job.launch.Plan.Config.Seqs[w.seq].Len
-	first, visible := mask.Row(w.seq, w.query+i, length, from, to)
-	v := &w.visible
-	v.resize(0)
-	v.add(&t, 0, first-from)
-	for j, see := range visible {
-		if see != 0 {
-			v.add(&t, first-from+j, first-from+j+1)
-		}
-	}
-	return *v
-}
-
-// attend is the tile step of rows [first, first + rows), all of which see all
-// keys of t: scores, softmax, accumulation.
-func (c *stream) attend(first, rows int, t tile, scoring, summing simd.Ahead) {
-	shape := &c.job.launch.Shape
-	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: t.v}
-	s := c.s[:rows*simd.TileKeys]
-	c.scores(s, first, rows, &t, scoring)
-	if !c.score.plain() {
-		for r := range rows {
-			c.score.apply(s[r*simd.TileKeys:][:len(t.k)], first+r, t.pos)
-		}
-	}
-	alpha := c.alpha[:rows]
-	hidden := simd.Softmax(s, simd.TileKeys, rows, len(t.k), c.m[first:], c.l[first:], alpha)
-	c.comeDown(first, rows, t.vScale)
-	c.scaleWeights(s, first, rows, len(t.k), t.vScale)
-	o := c.o[first*shape.ValueDim:]
-	if hidden { // a score of −Inf, though visible: it has no weight, so no value
-		simd.AccumulateVisible(c.job.kernels.v, o, rows, shape.ValueDim, s, simd.TileKeys, alpha, values, summing)
-		return
-	}
-	c.accumulate(o, rows, s, alpha, values, len(t.vScale) > 0, summing)
-}
-
-// scores computes the scores of rows [first, first + rows) with the keys of t, in fixed
-// point where that is exact enough.
-func (c *stream) scores(s []float32, first, rows int, t *tile, ahead simd.Ahead) {
-	dim, kernels := c.job.launch.Shape.KeyDim, &c.job.kernels
-	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: t.k}
+// score computes the scores of n tiles from tile i on, in fixed point where that is exact
+// enough.
+func (c *stream) score(i, n int, ahead simd.Ahead) {
+	p, dim, stride, kernels := &c.part, c.job.launch.Shape.KeyDim, c.job.stride(), &c.job.kernels
+	s, scales := c.s[i*simd.TileKeys:], ofTiles(p.keys.kScale, i, n)
+	keys := simd.Tile{Data: c.job.k.of(c.item.Head), Off: ofTiles(p.keys.k, i, n)}
 	if integer := kernels.integerK; integer != nil &&
-		integer.Scores(s, simd.TileKeys, c.digits[first*simd.DigitsBytes(dim):], rows, dim, keys, t.kScale, c.most, ahead) {
+		integer.Scores(s, stride, c.digits[p.first*simd.DigitsBytes(dim):], p.rows, dim, keys, scales, c.most, ahead) {
 		return
 	}
-	kernels.scores(s, simd.TileKeys, c.q[first*dim:], rows, dim, keys, ahead)
-	simd.ScaleScores(s, simd.TileKeys, rows, t.kScale)
+	kernels.scores(s, stride, c.q[p.first*dim:], p.rows, dim, keys, ahead)
+	simd.ScaleScores(s, stride, p.rows, scales)
 }
 
-// accumulate adds a tile's weighted values to o, in fixed point as far as that is exact
-// enough. own says that values have scales of their own.
-func (c *stream) accumulate(o []float32, rows int, p, alpha []float32, values simd.Tile, own bool, ahead simd.Ahead) {
-	dim, kernels, done := c.job.launch.Shape.ValueDim, &c.job.kernels, 0
-	if integer := kernels.integerV; integer != nil {
-		done = integer.Accumulate(o, rows, dim, p, simd.TileKeys, alpha, values, own, ahead)
-	}
-	if done < rows {
-		kernels.accumulate(o[done*dim:], rows-done, dim, p[done*simd.TileKeys:], simd.TileKeys, alpha[done:], values, ahead)
-	}
-}
-
-// ahead is what to fetch during a tile's first step. A stream that walks alone leads
-// each plane's reading by some rows. Streams side by side share the next tiles of all
-// of them, keys while scoring and values while summing, in the order of memory, so
-// that each fetches other streams' rows.
-func (c *stream) ahead(turn int) (scoring, summing simd.Ahead) {
-	k, v := &c.job.k, &c.job.v
-	c.fetchScales(turn)
-	if len(c.walking) == 1 {
-		shape, kernels := &c.job.launch.Shape, &c.job.kernels
-		kLead, vLead := simd.Lead(kernels.k, shape.KeyDim, c.rows), simd.Lead(kernels.v, shape.ValueDim, c.rows)
-		rows := c.leading(c.fetch[0][:], k, c.tiles[0].k, c.tiles[1].k, kLead)
-		scoring = simd.Ahead{Data: k.of(c.item.Head), Off: rows, Bytes: k.row}
-		if k.pitch != v.pitch || kLead != vLead {
-			rows = c.leading(c.fetch[1][:], v, c.tiles[0].v, c.tiles[1].v, vLead)
+// weigh turns the sweep's scores into weights.
+func (c *stream) weigh() {
+	p, stride := &c.part, c.job.stride()
+	keys := len(p.keys.k)
+	if !c.rules.plain() {
+		for r := range p.rows {
+			c.rules.apply(c.s[r*stride:][:keys], p.first+r, p.keys.pos)
 		}
-		return scoring, simd.Ahead{Data: v.of(c.item.Head), Off: rows, Bytes: v.row}
 	}
-	from := turn * simd.TileKeys
-	rows := c.rowsOf(c.fetch[0][:], k, &c.next, from)
-	scoring = simd.Ahead{Data: k.data, Off: rows, Bytes: k.row}
-	if k.pitch != v.pitch {
-		rows = c.rowsOf(c.fetch[1][:], v, &c.next, from)
-	}
-	return scoring, simd.Ahead{Data: v.data, Off: rows, Bytes: v.row}
+	c.hidden = simd.Softmax(c.s, stride, p.rows, keys, c.m[p.first:], c.l[p.first:], c.alpha)
+	c.comeDown(p.first, p.rows, p.keys.vScale)
+	c.scaleWeights(c.s, p.first, p.rows, keys, p.keys.vScale)
 }
 
-// leading fills off with the rows that lie lead rows ahead of this tile's: the rest of
-// this tile, and the beginning of the next one, or of what follows.
-func (c *stream) leading(off []int, p *plane, this, next []int, lead int) []int {
-	n := copy(off, this[min(lead, len(this)):])
-	if len(next) > 0 {
-		return off[:n+copy(off[n:], next[:min(lead, len(next))])]
+// add adds the weighted values of tile i to o, in fixed point as far as that is exact
+// enough.
+func (c *stream) add(i int, ahead simd.Ahead) {
+	p, dim, stride, kernels, done := &c.part, c.job.launch.Shape.ValueDim, c.job.stride(), &c.job.kernels, 0
+	o, weights, alpha := c.o[p.first*dim:], c.s[i*simd.TileKeys:], c.alpha
+	if i > 0 {
+		alpha = c.ones // the sweep's first tile has come down to its m
 	}
-	a := c.next
-	a.head -= c.item.Head // rows are counted from where this head's begin
-	return off[:n+len(c.rowsOf(off[n:min(n+lead, len(off))], p, &a, 0))]
+	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: ofTiles(p.keys.v, i, 1)}
+	if c.hidden { // a score of −Inf, though visible: it has no weight, so no value
+		simd.AccumulateVisible(kernels.v, o, p.rows, dim, weights, stride, alpha, values, ahead)
+		return
+	}
+	if integer := kernels.integerV; integer != nil {
+		done = integer.Accumulate(o, p.rows, dim, weights, stride, alpha, values, len(p.keys.vScale) > 0, ahead)
+	}
+	if done < p.rows {
+		kernels.accumulate(o[done*dim:], p.rows-done, dim, weights[done*stride:], stride, alpha[done:], values, ahead)
+	}
 }

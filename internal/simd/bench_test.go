@@ -76,49 +76,54 @@ func benchLoop(b *testing.B, e Elem, dim, group, threads int, k, v []byte) {
 	b.ReportMetric(100*ours[len(ours)/2]/top, "share-%")
 }
 
-// tileLoop is what a worker does for one item: contiguous rows, every key seen.
+// tileLoop is what a worker does for one item, sweep by sweep: contiguous rows, every
+// key seen.
 func tileLoop(e Elem, dim, group int, k, v []byte) {
-	size := e.RowBytes(dim)
+	size, sweep := e.RowBytes(dim), SweepKeys(e, e, group)
 	keys := len(k) / size
-	q, o, s := make([]float32, group*dim), make([]float32, group*dim), make([]float32, group*TileKeys)
-	m, l, alpha := make([]float32, group), make([]float32, group), make([]float32, group)
+	q, o, s := make([]float32, group*dim), make([]float32, group*dim), make([]float32, group*sweep)
+	m, l, alpha, ones := make([]float32, group), make([]float32, group), make([]float32, group), make([]float32, group)
 	for i := range q {
 		q[i] = 1 / float32(dim)
 	}
 	for r := range m {
-		m[r] = float32(math.Inf(-1))
+		m[r], ones[r] = float32(math.Inf(-1)), 1
 	}
-	scores, accumulate := tileSteps(e, q, group, dim)
-	var list [2 * TileKeys]int
-	lead := Lead(e, dim, group)
-	for j := 0; j < keys; j += TileKeys {
-		n := min(2*TileKeys, keys-j)
-		for i := range n {
+	scores, accumulate := tileSteps(e, q, group, dim, sweep)
+	list, lead := make([]int, sweep+TileKeys), Lead(e, dim, group)
+	for j := 0; j < keys; j += sweep {
+		listed := min(len(list), keys-j)
+		for i := range listed {
 			list[i] = (j + i) * size
 		}
-		off, next := list[:min(TileKeys, n)], list[min(lead, n):min(lead+TileKeys, n)]
-		scores(s, Tile{k, off}, Ahead{k, next, size})
-		Softmax(s, TileKeys, group, len(off), m, l, alpha)
-		accumulate(o, s, alpha, Tile{v, off}, Ahead{v, next, size})
+		n := min(sweep, listed)
+		next := list[min(lead, listed):min(lead+n, listed)]
+		scores(s, Tile{k, list[:n]}, Ahead{k, next, size})
+		Softmax(s, sweep, group, n, m, l, alpha)
+		for i := 0; i < n; i += TileKeys {
+			end := min(i+TileKeys, n)
+			accumulate(o, s[i:], alpha, Tile{v, list[i:end]}, Ahead{v, next[min(i, len(next)):min(end, len(next))], size})
+			copy(alpha, ones)
+		}
 	}
 }
 
 // tileSteps are the kernels that a worker takes for rows of q, with what they need of it.
-func tileSteps(e Elem, q []float32, rows, dim int) (scores func(s []float32, k Tile, ahead Ahead), accumulate func(o, p, alpha []float32, v Tile, ahead Ahead)) {
+func tileSteps(e Elem, q []float32, rows, dim, stride int) (scores func(s []float32, k Tile, ahead Ahead), accumulate func(o, p, alpha []float32, v Tile, ahead Ahead)) {
 	if f := IntegerKernels(e); f.Takes(dim) {
 		digits := make([]byte, rows*DigitsBytes(dim))
 		most := f.Digits(digits, q, rows, dim)
 		scores = func(s []float32, k Tile, ahead Ahead) {
-			f.Scores(s, TileKeys, digits, rows, dim, k, nil, most, ahead)
+			f.Scores(s, stride, digits, rows, dim, k, nil, most, ahead)
 		}
 		return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
-			f.Accumulate(o, rows, dim, p, TileKeys, alpha, v, false, ahead)
+			f.Accumulate(o, rows, dim, p, stride, alpha, v, false, ahead)
 		}
 	}
 	floats, sums := Scores(e), Accumulate(e)
-	scores = func(s []float32, k Tile, ahead Ahead) { floats(s, TileKeys, q, rows, dim, k, ahead) }
+	scores = func(s []float32, k Tile, ahead Ahead) { floats(s, stride, q, rows, dim, k, ahead) }
 	return scores, func(o, p, alpha []float32, v Tile, ahead Ahead) {
-		sums(o, rows, dim, p, TileKeys, alpha, v, ahead)
+		sums(o, rows, dim, p, stride, alpha, v, ahead)
 	}
 }
 
@@ -155,7 +160,7 @@ func BenchmarkTile(b *testing.B) {
 				t := adjacentRows(rng, e, TileKeys, dim)
 				q, o, s := randomFloats(rng, group*dim), make([]float32, group*dim), make([]float32, group*TileKeys)
 				m, l, alpha := make([]float32, group), make([]float32, group), make([]float32, group)
-				scores, accumulate := tileSteps(e, q, group, dim)
+				scores, accumulate := tileSteps(e, q, group, dim, TileKeys)
 				for _, step := range []struct {
 					name string
 					run  func()

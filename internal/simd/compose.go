@@ -14,7 +14,7 @@ type (
 type blocks[K any] [maxBlock + 1]K
 
 // maxBlock is the most rows that a kernel takes.
-const maxBlock = 8
+const maxBlock = MaxRows
 
 // sizes tells, for so many rows that are left, up to maxBlock, how many the next
 // kernel takes. A key is read, and unpacked, once a kernel.

@@ -1,7 +1,7 @@
 // Package simd holds the kernels of the CPU's tile loop: scores, softmax,
 // accumulation, and the conversions of the element types.
 //
-// A tile is at most [TileKeys] keys, given by the byte offsets of their rows in
+// A tile is at most [TileKeys] keys, or several tiles that are scored together, given by the byte offsets of their rows in
 // one slice, so pages, contiguous caches and masks are all just offset lists. A
 // tile step over the rows of a group (query rows that share a KV head) is
 //

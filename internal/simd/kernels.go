@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// TileKeys is the most keys that one call takes.
+// TileKeys is the most keys whose values one call sums, and the most that one call of
+// an [Integer] takes. Scores of other kernels, and a softmax, take any number.
 const TileKeys = 64 // docs/calibration.md
 
 // Tile is rows of keys or of values: row j begins at byte Off[j] of Data.
 type Tile struct {
 	Data []byte
-	Off  []int // at most TileKeys
+	Off  []int
 }
 
 // Ahead is what to fetch into the cache while working on something else: Bytes
@@ -19,7 +20,7 @@ type Tile struct {
 // do no harm. The zero value fetches nothing.
 type Ahead struct {
 	Data  []byte
-	Off   []int // at most TileKeys
+	Off   []int
 	Bytes int
 }
 
@@ -45,7 +46,7 @@ func Scores(e Elem) ScoresFunc { return scoresFor(e) }
 // Accumulate returns the fastest kernel of the current level for values of type e.
 func Accumulate(e Elem) AccumulateFunc { return accumulateFor(e) }
 
-// Softmax takes rows of a tile's scores into their running states. For each row
+// Softmax takes rows of scores, of a tile or of several, into their running states. For each row
 // r, over j < keys, in natural-log units:
 //
 //	m' = max(m, max_j s_j)    α = exp(m − m')    p_j = exp(s_j − m')

@@ -8,17 +8,23 @@ package simd
 // It is at most [TileKeys] less a few: a lead of a whole tile or more gains less.
 func Lead(e Elem, dim, rows int) int {
 	bytes := leadFar
-	if onePass(e, dim, rows) {
+	switch {
+	case rows == 1 && useAVX512 && longSweeps(e) && onePass(e, dim, rows):
+		return leadRows
+	case onePass(e, dim, rows):
 		bytes = leadNear
 	}
 	return min(max(bytes/max(e.RowBytes(dim), 1), 1), TileKeys-8)
 }
 
 // Bytes ahead: enough for the memory's latency where a row is read once, from front
-// to back, and more where sums come back to it in further passes.
+// to back, and more where sums come back to it in further passes. A few rows are best
+// where next to nothing but reading is done, in order and without a pause: then the
+// hardware's prefetcher does the most of it.
 const (
 	leadNear = 10 << 10
 	leadFar  = 16 << 10
+	leadRows = 4
 )
 
 // onePass says that sums read each value once: that the registers hold them all.
@@ -26,3 +32,40 @@ func onePass(e Elem, dim, rows int) bool {
 	const sums = 384 // 24 registers of 16
 	return useAVX512 && (rows*dim <= sums || inHalves && e == F32 && rows <= 4)
 }
+
+// SweepKeys is how many keys a loop should score before it reads the first of their
+// values: whole tiles. The pauses between scores and sums, in which memory idles and its
+// prefetchers begin anew, are then fewer.
+//
+// A softmax of that many keys adds up as many weights in each lane of a vector as a
+// tile has keys, so that sums of weights are off no further than sums of values.
+func SweepKeys(k, v Elem, group int) int {
+	if !longSweeps(k) || !longSweeps(v) {
+		return TileKeys
+	}
+	return min(max(sweepScores/group/TileKeys, 1), lanes()) * TileKeys
+}
+
+// sweepScores is how many scores a sweep has, of all rows of a group.
+const sweepScores = 1024 // docs/calibration.md
+
+// longSweeps says that reading rows takes longer than computing with them, in small
+// groups.
+func longSweeps(e Elem) bool { return e <= BF16 }
+
+// lanes is how many weights the softmax adds up side by side.
+func lanes() int {
+	switch {
+	case useAVX512:
+		return 16
+	case useAVX2:
+		return 8
+	case useNEON:
+		return 4
+	}
+	return 1
+}
+
+// MaxRows is the most rows that kernels take at once: of more, they read keys and
+// values again for the rest.
+const MaxRows = 8

@@ -31,3 +31,23 @@ func TestLeadOfFurtherPasses(t *testing.T) {
 		}
 	})
 }
+
+// TestSweepsAreWholeTiles: of a length that the group and the types decide, and no
+// longer than a softmax adds up without losing more than sums of a tile's values do.
+func TestSweepsAreWholeTiles(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for k := F32; k < NumElems; k++ {
+			for v := F32; v < NumElems; v++ {
+				for group := 1; group <= 2000; group++ {
+					n := SweepKeys(k, v, group)
+					if n < TileKeys || n%TileKeys != 0 || n > TileKeys*lanes() {
+						t.Fatalf("%v and %v, group %d: %d keys", k, v, group, n)
+					}
+					if n > TileKeys && (n*group > sweepScores || k > BF16 || v > BF16) {
+						t.Fatalf("%v and %v, group %d: %d keys are more than a tile", k, v, group, n)
+					}
+				}
+			}
+		}
+	})
+}
