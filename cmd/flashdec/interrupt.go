@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -11,18 +12,29 @@ import (
 // once, and must leave nothing behind.
 type interrupt struct {
 	ctx   context.Context
-	taken atomic.Bool // a verb has the context
+	state atomic.Int32
 }
 
-// context is what a verb's Run is given.
+// The states of an interrupt. It leaves the first once, to one of the others.
+const (
+	untaken   = iota
+	taken     // a verb has the context
+	abandoned // and none will have it
+)
+
+// context is what a verb's Run is given. It does not return to a verb that was
+// abandoned before it began, whose goroutine ends.
 func (i *interrupt) context() context.Context {
-	i.taken.Store(true)
+	i.state.CompareAndSwap(untaken, taken)
+	if i.state.Load() == abandoned {
+		runtime.Goexit()
+	}
 	return i.ctx
 }
 
 // run calls f, and returns before f does when f has not taken the context by the
-// time that it is done. abandoned tells that f may still be running.
-func (i *interrupt) run(f func() error) (abandoned bool, err error) {
+// time that it is done. abandons tells that f may still be running.
+func (i *interrupt) run(f func() error) (abandons bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {
@@ -30,8 +42,8 @@ func (i *interrupt) run(f func() error) (abandoned bool, err error) {
 		return false, err
 	case <-i.ctx.Done():
 	}
-	if i.taken.Load() {
-		return false, <-done
+	if i.state.CompareAndSwap(untaken, abandoned) {
+		return true, context.Cause(i.ctx)
 	}
-	return true, context.Cause(i.ctx)
+	return false, <-done
 }

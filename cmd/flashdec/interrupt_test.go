@@ -36,6 +36,29 @@ func TestInterruptAbandonsOnlyWhatCannotBeCancelled(t *testing.T) {
 	}
 }
 
+// TestAbandonedVerbsDoNothing: one that comes to take the context when it has been abandoned goes no further.
+func TestAbandonedVerbsDoNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	i := &interrupt{ctx: ctx}
+	ended, begins := make(chan bool), make(chan struct{})
+	abandoned, err := i.run(func() error {
+		began := false
+		defer func() { ended <- began }()
+		<-begins
+		_ = i.context()
+		began = true
+		return nil
+	})
+	if !abandoned || !errors.Is(err, context.Canceled) {
+		t.Errorf("abandoned %t, %v, want what has not begun abandoned", abandoned, err)
+	}
+	close(begins)
+	if <-ended {
+		t.Error("a verb has begun after it was abandoned")
+	}
+}
+
 // TestInterruptIsQuick sends the signal to verbs that compute for long without
 // looking up.
 func TestInterruptIsQuick(t *testing.T) {

@@ -220,19 +220,21 @@ func TestUnwritableStdoutIsNoSuccess(t *testing.T) {
 	}
 }
 
+// TestInterrupted at the first look at the context.
 func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, args := range [][]string{
 		{"run", "../../testdata/real/layer19.safetensors"},
 		{"verify", "../../testdata/golden/attention"},
 		{"generate", goldenModels + "qwen2", "--ids=1"},
 		{"perplexity", goldenModels + "qwen2", goldenModels + "qwen2/io.safetensors"},
 	} {
+		ctx := &enough{asked: 1}
+		ctx.Context, ctx.cancel = context.WithCancel(context.Background())
 		var stdout, stderr bytes.Buffer
 		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
 			t.Errorf("%v: exit %d, stderr %q, want %d and one line", args, code, &stderr, exitInterrupted)
 		}
+		ctx.cancel()
 	}
 }
 
