@@ -27,7 +27,7 @@ type job struct {
 	k, v     plane
 	scaled   bool // keys or values have a scale each
 	kernels  kernels
-	// sweepKeys is how many keys a sweep has, as types and group have it, and nothing
+	// sweepKeys is how many keys a sweep has, as the group has it, and nothing
 	// else, so that nothing else decides what is rounded.
 	sweepKeys int
 
@@ -47,7 +47,7 @@ func (j *job) prepare(l *backend.Launch, done <-chan struct{}, lib *library, wor
 		return err
 	}
 	j.launch, j.done = l, done
-	j.sweepKeys = simd.SweepKeys(j.kernels.k, j.kernels.v, l.Shape.GroupSize())
+	j.sweepKeys = simd.SweepKeys(l.Shape.GroupSize())
 	j.k, j.v = planeOf(&l.KV.K), planeOf(&l.KV.V)
 	j.scaled = l.KV.K.Scales.Kind == kv.TokenScale || l.KV.V.Scales.Kind == kv.TokenScale
 	j.next.Store(0)

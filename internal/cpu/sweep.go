@@ -104,8 +104,9 @@ type part struct {
 
 // scoredAtOnce is how many of so many tiles are scored by one call: all, without a pause,
 // where the rows are a kernel's; else one, which stays in the cache for the next rows.
+// Integers are scored tile by tile.
 func (c *stream) scoredAtOnce(tiles int) int {
-	if c.part.rows <= simd.MaxRows {
+	if c.part.rows <= simd.MaxRows && c.job.kernels.integerK == nil {
 		return tiles
 	}
 	return 1

@@ -79,7 +79,7 @@ func benchLoop(b *testing.B, e Elem, dim, group, threads int, k, v []byte) {
 // tileLoop is what a worker does for one item, sweep by sweep: contiguous rows, every
 // key seen.
 func tileLoop(e Elem, dim, group int, k, v []byte) {
-	size, sweep := e.RowBytes(dim), SweepKeys(e, e, group)
+	size, sweep := e.RowBytes(dim), SweepKeys(group)
 	keys := len(k) / size
 	q, o, s := make([]float32, group*dim), make([]float32, group*dim), make([]float32, group*sweep)
 	m, l, alpha, ones := make([]float32, group), make([]float32, group), make([]float32, group), make([]float32, group)
@@ -90,7 +90,10 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		m[r], ones[r] = float32(math.Inf(-1)), 1
 	}
 	scores, accumulate := tileSteps(e, q, group, dim, sweep)
-	list, lead := make([]int, sweep+TileKeys), Lead(e, dim, group)
+	list, lead, once := make([]int, sweep+2*TileKeys), Lead(e, dim, group), sweep
+	if IntegerKernels(e).Takes(dim) {
+		once = TileKeys
+	}
 	for j := 0; j < keys; j += sweep {
 		listed := min(len(list), keys-j)
 		for i := range listed {
@@ -98,7 +101,10 @@ func tileLoop(e Elem, dim, group int, k, v []byte) {
 		}
 		n := min(sweep, listed)
 		next := list[min(lead, listed):min(lead+n, listed)]
-		scores(s, Tile{k, list[:n]}, Ahead{k, next, size})
+		for i := 0; i < n; i += once {
+			end := min(i+once, n)
+			scores(s[i:], Tile{k, list[i:end]}, Ahead{k, next[min(i, len(next)):min(end, len(next))], size})
+		}
 		Softmax(s, sweep, group, n, m, l, alpha)
 		for i := 0; i < n; i += TileKeys {
 			end := min(i+TileKeys, n)

@@ -23,6 +23,8 @@ func accumulateFor(e Elem) AccumulateFunc {
 	return accumulatePlain(e)
 }
 
+func asIntegers(Elem) bool { return false }
+
 func integerFor(Elem) *Integer { return nil }
 
 func softmax(s []float32, stride, rows, keys int, m, l, alpha []float32) (hidden bool) {

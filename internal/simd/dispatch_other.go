@@ -9,6 +9,7 @@ var architecture = []string{Generic}
 
 func scoresFor(e Elem) ScoresFunc         { return scoresPlain(e) }
 func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }
+func asIntegers(Elem) bool                { return false }
 func integerFor(Elem) *Integer            { return nil }
 
 func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }

@@ -23,9 +23,10 @@ type Integer struct {
 func IntegerKernels(e Elem) *Integer { return integerFor(e) }
 
 // Takes reports whether f, which may be nil, takes rows of dim elements.
-func (f *Integer) Takes(dim int) bool {
-	return f != nil && dim > 0 && dim%integerStep == 0 && dim <= integerDim
-}
+func (f *Integer) Takes(dim int) bool { return f != nil && takesIntegers(dim) }
+
+// takesIntegers reports whether kernels for integers take rows of dim elements.
+func takesIntegers(dim int) bool { return dim > 0 && dim%integerStep == 0 && dim <= integerDim }
 
 const (
 	integerStep = 64

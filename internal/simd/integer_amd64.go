@@ -16,8 +16,11 @@ var sizesVNNI = sizes{1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 8: 4}
 
 var integerDigitsVNNI = [NumElems]integerDigitsKernel{I8: integerDigitsI8VNNI, I4: integerDigitsI4VNNI}
 
+// asIntegers reports whether the current level has integer kernels for type e.
+func asIntegers(e Elem) bool { return useVNNI && integerDigitsVNNI[e] != nil }
+
 func integerFor(e Elem) *Integer {
-	if !useVNNI || integerDigitsVNNI[e] == nil {
+	if !asIntegers(e) {
 		return nil
 	}
 	return integerBy(integerDigitsVNNI[e], &integerScoresVNNI[e], &integerAccumulateVNNI[e], &sizesVNNI)

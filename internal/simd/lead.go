@@ -5,11 +5,16 @@ package simd
 // leads its own reading by that much, the hardware's prefetcher, which sees misses
 // shortly before their lines come, helps the software's (docs/calibration.md).
 //
-// It is at most [TileKeys] less a few: a lead of a whole tile or more gains less.
+// Of floats it is at most [TileKeys] less a few: a lead of a whole tile or more gains
+// less. Integers, whose kernels come to a tile's last rows long before they end, gain
+// where none of these is still to be fetched; below two tiles.
 func Lead(e Elem, dim, rows int) int {
+	if asIntegers(e) && takesIntegers(dim) {
+		return leadInteger
+	}
 	bytes := leadFar
 	switch {
-	case rows == 1 && useAVX512 && longSweeps(e) && onePass(e, dim, rows):
+	case rows == 1 && useAVX512 && readsLonger(e) && onePass(e, dim, rows):
 		return leadRows
 	case onePass(e, dim, rows):
 		bytes = leadNear
@@ -27,6 +32,10 @@ const (
 	leadRows = 4
 )
 
+// leadInteger is a tile, and the block of 16 keys of the next one that kernels touch
+// before they take it.
+const leadInteger = TileKeys + 16 // docs/calibration.md
+
 // onePass says that sums read each value once: that the registers hold them all.
 func onePass(e Elem, dim, rows int) bool {
 	const sums = 384 // 24 registers of 16
@@ -35,23 +44,21 @@ func onePass(e Elem, dim, rows int) bool {
 
 // SweepKeys is how many keys a loop should score before it reads the first of their
 // values: whole tiles. The pauses between scores and sums, in which memory idles and its
-// prefetchers begin anew, are then fewer.
+// prefetchers begin anew, are then fewer, and so is what listing rows and their scales
+// costs.
 //
 // A softmax of that many keys adds up as many weights in each lane of a vector as a
 // tile has keys, so that sums of weights are off no further than sums of values.
-func SweepKeys(k, v Elem, group int) int {
-	if !longSweeps(k) || !longSweeps(v) {
-		return TileKeys
-	}
+func SweepKeys(group int) int {
 	return min(max(sweepScores/group/TileKeys, 1), lanes()) * TileKeys
 }
 
 // sweepScores is how many scores a sweep has, of all rows of a group.
 const sweepScores = 1024 // docs/calibration.md
 
-// longSweeps says that reading rows takes longer than computing with them, in small
+// readsLonger says that reading rows takes longer than computing with them, in small
 // groups.
-func longSweeps(e Elem) bool { return e <= BF16 }
+func readsLonger(e Elem) bool { return e <= BF16 }
 
 // lanes is how many weights the softmax adds up side by side.
 func lanes() int {
