@@ -45,6 +45,8 @@ trap 'rm -rf "$bin"' EXIT
 
 CGO_ENABLED=0 go build -buildvcs=true -o "$bin/flashdec" ./cmd/flashdec
 if [ -n "${model:-}" ]; then
+  # What memory has of the file is dropped: read anew, it lies in huge pages (docs/calibration.md).
+  dd if="$model" iflag=nocache count=0 2>/dev/null || :
   "$bin/flashdec" bench --model "$model" --json \
     ${LLAMACPP_PYTHON:+--peer "$LLAMACPP_PYTHON bench/peers/llamacpp_model.py"} >"bench/results/cpu-$name-model.jsonl"
 fi
