@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,20 +20,21 @@ func TestACutFileIsBadInput(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", path}, {"run", path, "--page-size=16"}, {"verify", path}, {"trace", path, "--threads=3"},
 	} {
-		for _, asked := range []int{1, 2} {
+		for _, looks := range []int32{1, 2} {
 			if err := os.WriteFile(path, whole, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			ctx := &enough{Context: context.Background(), asked: asked, cancel: func() {
+			ctx := enoughAfter(looks)
+			ctx.cancel = func() {
 				if err := os.Truncate(path, int64(len(whole)/4)); err != nil {
 					t.Error(err)
 				}
-			}}
+			}
 			var stdout, stderr bytes.Buffer
 			code := run(ctx, args, &stdout, &stderr)
 			told := stdout.String() + stderr.String() // verify tells of a file in its table
 			if code != exitBadInput || !strings.Contains(strings.Join(strings.Fields(told), " "), "cut short while it was in use") {
-				t.Errorf("%s, cut at look %d: exit %d, told %q, want %d and that the file was cut short", args, asked, code, told, exitBadInput)
+				t.Errorf("%s, cut at look %d: exit %d, told %q, want %d and that the file was cut short", args, looks, code, told, exitBadInput)
 			}
 		}
 	}

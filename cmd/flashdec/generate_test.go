@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,8 +138,7 @@ func TestGenerateEnds(t *testing.T) {
 
 // TestGenerateIsInterrupted in the middle of a text that would go on for hours: what there is comes out.
 func TestGenerateIsInterrupted(t *testing.T) {
-	ctx := &enough{asked: 1000}
-	ctx.Context, ctx.cancel = context.WithCancel(context.Background())
+	ctx := enoughAfter(1000)
 	defer ctx.cancel()
 	var stdout, stderr bytes.Buffer
 	args := []string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-context=1000000", "--max-tokens=1000000", "--json"}
@@ -159,12 +159,19 @@ func TestGenerateIsInterrupted(t *testing.T) {
 // token asks.
 type enough struct {
 	context.Context
-	cancel context.CancelFunc
-	asked  int
+	cancel func()
+	left   atomic.Int32
+}
+
+func enoughAfter(looks int32) *enough {
+	e := &enough{}
+	e.Context, e.cancel = context.WithCancel(context.Background())
+	e.left.Store(looks)
+	return e
 }
 
 func (e *enough) Err() error {
-	if e.asked--; e.asked == 0 {
+	if e.left.Add(-1) == 0 {
 		e.cancel()
 	}
 	return e.Context.Err()

@@ -228,8 +228,7 @@ func TestInterrupted(t *testing.T) {
 		{"generate", goldenModels + "qwen2", "--ids=1"},
 		{"perplexity", goldenModels + "qwen2", goldenModels + "qwen2/io.safetensors"},
 	} {
-		ctx := &enough{asked: 1}
-		ctx.Context, ctx.cancel = context.WithCancel(context.Background())
+		ctx := enoughAfter(1)
 		var stdout, stderr bytes.Buffer
 		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
 			t.Errorf("%v: exit %d, stderr %q, want %d and one line", args, code, &stderr, exitInterrupted)
