@@ -89,7 +89,7 @@ func (c *stream) states(dst *states, i int) (overflowed bool) {
 			multiply(o, x)
 			finished = allFinite(o)
 		}
-		overflowed = overflowed || !finished && finite(l)
+		overflowed = overflowed || !finished && simd.Finite(l)
 	}
 	return overflowed
 }
@@ -101,18 +101,16 @@ func (c *stream) mend(dst *states, i int) {
 	for r := range c.rows {
 		o := dst.o[(i+r)*dim:][:dim]
 		for d, x := range o {
-			if c.l[r] != 0 && !finite(x) {
+			if c.l[r] != 0 && !simd.Finite(x) {
 				o[d] = c.o[r*dim+d] / c.l[r] * c.toValues(r)
 			}
 		}
 	}
 }
 
-func finite(x float32) bool { return x-x == 0 }
-
 func allFinite(o []float32) bool {
 	for _, x := range o {
-		if !finite(x) {
+		if !simd.Finite(x) {
 			return false
 		}
 	}

@@ -46,13 +46,11 @@ func (f *Integer) Digits(dst []byte, q []float32, rows, dim int) (most float32) 
 	if rows == 0 {
 		return math.MaxFloat32
 	}
-	if loss := f.toDigits(dst, q, rows, dim); finite(loss) {
+	if loss := f.toDigits(dst, q, rows, dim); Finite(loss) {
 		return min(scoreLoss/loss, math.MaxFloat32)
 	}
 	return -1
 }
-
-func finite(x float32) bool { return x-x == 0 }
 
 // Scores computes, of queries that f.Digits has taken to fixed point,
 //
@@ -150,7 +148,7 @@ func exponent(x float32) int {
 func digitsRow(dst []byte, e Elem, q []float32) (loss float32) {
 	top := float32(math.SmallestNonzeroFloat32)
 	for _, x := range q {
-		if !finite(x) {
+		if !Finite(x) {
 			return float32(math.Inf(1))
 		}
 		top = max(top, x, -x)
@@ -217,7 +215,7 @@ const (
 func integerAccumulateRow(o []float32, e Elem, p []float32, alpha float32, v Tile, own bool) bool {
 	first, top := 0, float32(0)
 	for j, x := range p {
-		if !finite(x) || x < 0 {
+		if !Finite(x) || x < 0 {
 			return false
 		}
 		if x > top {
