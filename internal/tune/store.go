@@ -129,6 +129,9 @@ func List(dir string) (entries []Entry, bad []error, err error) {
 	}
 	for _, path := range paths {
 		e, err := read(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has forgotten it meanwhile
+		}
 		if err == nil && e.path(dir) != path {
 			err = fmt.Errorf("%s: %w: its name is another key's", path, ErrDamaged)
 		}

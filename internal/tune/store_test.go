@@ -218,6 +218,18 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestListOfWhatIsForgottenMeanwhile: a name whose file is gone is neither an entry nor damaged.
+func TestListOfWhatIsForgottenMeanwhile(t *testing.T) {
+	dir, path := saved(t)
+	gone := filepath.Join(dir, "tuned-gone.json")
+	if err := os.Symlink(path+".none", gone); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	if list, bad, err := tune.List(dir); len(list) != 1 || len(bad) != 0 || err != nil {
+		t.Errorf("listed %v, %v, %v; want the one entry that is there", list, bad, err)
+	}
+}
+
 // FuzzLoad: any content is an entry whose values can be used, or an error that
 // wraps ErrDamaged.
 func FuzzLoad(f *testing.F) {
