@@ -102,10 +102,10 @@ func TestPicturesOfModels(t *testing.T) {
 func TestPicturesOfPrompts(t *testing.T) {
 	all := rows(bench.PromptSuite)
 	for i := range all {
-		all[i].Model, all[i].TokenRate, all[i].MultiplyAdds, all[i].Peak = "bead-8B", float64(all[i].Len)/all[i].Seconds, 1e9, 1e12
+		all[i].Model, all[i].TokenRate, all[i].MultiplyAdds, all[i].Peak = "bead-8B", 100, 1e6*int64(all[i].Len), 2e9
 	}
 	said := texts(t, svg(t, all))
-	for _, say := range []string{"bead-8B on Abacus, 2 threads", "multiply-adds alone", "prompt, tokens", "tokens a second"} {
+	for _, say := range []string{"bead-8B on Abacus, 2 threads", "multiply-adds alone", "prompt, tokens", "tokens a second", "2000"} {
 		if !slices.Contains(said, say) {
 			t.Errorf("the picture says %q, and not %q", said, say)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 
 	"github.com/flashdec/flashdec/internal/bench"
 )
@@ -18,7 +19,13 @@ func rates(rows []bench.Row) (panel, error) {
 	if len(rows) == 0 {
 		return panel{}, errors.New("chart: no row has a context and tokens a second")
 	}
-	p, err := againstLength(rows, func(r bench.Row) float64 { return r.TokenRate }, func(seconds float64) float64 { return 1 / seconds })
+	tokens := func(length float64) float64 { // that a step yields
+		if rows[0].Suite == bench.PromptSuite {
+			return length
+		}
+		return 1
+	}
+	p, err := againstLength(rows, func(r bench.Row) float64 { return r.TokenRate }, func(floor plotter.XY) float64 { return tokens(floor.X) / floor.Y })
 	if err != nil {
 		return panel{}, err
 	}

@@ -21,7 +21,7 @@ func times(rows []bench.Row) (panel, error) {
 	if len(rows) == 0 {
 		return panel{}, errors.New("chart: no row has a whole step's length and time")
 	}
-	p, err := againstLength(rows, func(r bench.Row) float64 { return r.Seconds }, func(seconds float64) float64 { return seconds })
+	p, err := againstLength(rows, func(r bench.Row) float64 { return r.Seconds }, func(p plotter.XY) float64 { return p.Y })
 	if err != nil {
 		return panel{}, err
 	}
@@ -32,8 +32,8 @@ func times(rows []bench.Row) (panel, error) {
 }
 
 // againstLength is a value of each way against length, with that of the bare read, or
-// of what else bounds it, as a line of its own, which is worked out from its seconds. It sorts rows by length.
-func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(seconds float64) float64) (panel, error) {
+// of what else bounds it, as a line of its own, which is worked out from a length and its seconds. It sorts rows by length.
+func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(floor plotter.XY) float64) (panel, error) {
 	slices.SortStableFunc(rows, byLength)
 	p := newPanel(rows, 9*vg.Centimeter)
 	p.lines = true
@@ -58,7 +58,7 @@ func againstLength(rows []bench.Row, value func(bench.Row) float64, bare func(se
 	}
 	points := floors(rows)
 	for i := range points {
-		points[i].Y = bare(points[i].Y)
+		points[i].Y = bare(points[i])
 	}
 	if err := p.line(points, read); err != nil {
 		return panel{}, err
