@@ -23,7 +23,8 @@ type benchCmd struct {
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`
 	Model    string   `help:"Measure how a model reads prompts and decodes in place of suites: a Hugging Face folder, or a GGUF file." placeholder:"PATH"`
-	Contexts []int    `help:"With --model: how many tokens a prompt has, and a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	Contexts []int    `help:"With --model: how many tokens a step sees, at most the model's context (default ${default})." default:"128,256,512,1024,2048,4096,8192" placeholder:"N,…"`
+	Prompts  []int    `help:"With --model: how many tokens a prompt has that is read, 0 to read none (default: those of --contexts up to 2048)." placeholder:"N,…"`
 	KVDType  string   `name:"kv-dtype" help:"With --model: store keys and values as T (default ${default})." default:"f16" placeholder:"T"`
 
 	anyContexts bool // none was asked for: those that the model has
@@ -61,7 +62,7 @@ A model (--model) reads prompts first, which is held against multiply-adds alone
 Then it decodes with the plan's splits and without (unsplit). Its step
 reads all weights beside keys and values, and so does the bare read. Keys and values
 are made up, since the time does not depend on them. On a GPU all of it is computed
-there. Long prompts take long: --contexts 128,512,2048 is some two minutes.
+there. Long prompts take long: of 2048 tokens some minutes, with a peer.
 
 Suites:
 
@@ -117,7 +118,7 @@ func (cmd *benchCmd) Validate() error {
 // nothing to a model, nor those of a model to suites.
 func (cmd *benchCmd) AfterApply(given *kong.Context) error {
 	if cmd.Model == "" {
-		if flag := givenFlag(given, "contexts", "kv-dtype"); flag != "" {
+		if flag := givenFlag(given, "contexts", "prompts", "kv-dtype"); flag != "" {
 			return fmt.Errorf("--%s is for --model, but no --model is given", flag)
 		}
 		return nil

@@ -39,10 +39,11 @@ type modelWay struct {
 // how fast tokens are decoded after it.
 func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err error) {
 	threads := cmd.threadCounts(bench.ModelSuite)
-	contexts, err := cmd.modelContexts(len(threads), freeMemory())
+	contexts, prompts, err := cmd.modelLengths(len(threads), freeMemory())
 	if err != nil {
 		return err
 	}
+	most := max(contexts[len(contexts)-1], slices.Max(append(prompts, 0)))
 	var all []*modelBench
 	defer func() {
 		for _, b := range all {
@@ -50,7 +51,7 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 		}
 	}()
 	for _, n := range threads {
-		b, err := cmd.openModel(n, contexts[len(contexts)-1])
+		b, err := cmd.openModel(n, most)
 		if err != nil {
 			return err
 		}
@@ -66,10 +67,10 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	bar := report.t.bar(2*len(contexts)*len(all), "measuring")
+	bar := report.t.bar((len(prompts)+len(contexts))*len(all), "measuring")
 	defer bar.done()
-	each := func(measure func(b *modelBench, tokens int) error) error {
-		for _, n := range contexts {
+	each := func(lengths []int, measure func(b *modelBench, tokens int) error) error {
+		for _, n := range lengths {
 			for _, b := range all {
 				if err := measure(b, n); err != nil {
 					return err
@@ -80,10 +81,10 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 		return nil
 	}
 	// Prompts come first: decoding keeps its sequences.
-	if err := each(func(b *modelBench, n int) error { return b.measurePrompt(ctx, n, p, report) }); err != nil {
+	if err := each(prompts, func(b *modelBench, n int) error { return b.measurePrompt(ctx, n, p, report) }); err != nil {
 		return err
 	}
-	return each(func(b *modelBench, n int) error { return b.measure(ctx, n, read, p, report) })
+	return each(contexts, func(b *modelBench, n int) error { return b.measure(ctx, n, read, p, report) })
 }
 
 // modelReader reads memory, and nothing else, where a model is computed.
@@ -217,40 +218,57 @@ func (cmd *benchCmd) checkModel() error {
 			return fmt.Errorf("--contexts has %d, want 1 to %d", n, maxModelContext)
 		}
 	}
+	for _, n := range cmd.Prompts {
+		if n < 0 || n > maxModelContext || n == 0 && len(cmd.Prompts) > 1 {
+			return fmt.Errorf("--prompts has %d, want 1 to %d, or 0 alone for none", n, maxModelContext)
+		}
+	}
 	return nil
 }
 
-// modelContexts are the contexts to measure at, in order, which the model has and so much free memory has room for:
-// nothing is filled before. Each number of threads has keys and values of its own for both ways; the bare read has memory
-// of as many bytes as a step reads.
-func (cmd *benchCmd) modelContexts(threadCounts, free int) ([]int, error) {
+// longestPrompt is the longest prompt that is read unless --prompts asks for longer ones.
+const longestPrompt = 2048
+
+// modelLengths are the contexts and the prompts to measure, in order, which the model has and so much free memory has room
+// for: nothing is filled before. Each number of threads has keys and values of its own for both ways; the bare read has
+// memory of as many bytes as a step reads.
+func (cmd *benchCmd) modelLengths(threadCounts, free int) (contexts, prompts []int, err error) {
 	m, err := openWeights(cmd.Model)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer m.Close() // nothing was written
 	t, err := kv.ParseDType(cmd.KVDType)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c, contexts := m.Config(), slices.Sorted(slices.Values(cmd.Contexts))
+	c := m.Config()
+	contexts = slices.Sorted(slices.Values(cmd.Contexts))
 	if cmd.anyContexts {
 		contexts = slices.DeleteFunc(contexts, func(n int) bool { return n > c.MaxContext })
 	}
 	if len(contexts) == 0 { // it has fewer than any that was not asked for
 		contexts = []int{c.MaxContext}
 	}
-	most := contexts[len(contexts)-1]
+	prompts = slices.Sorted(slices.Values(cmd.Prompts))
+	if len(prompts) == 0 {
+		prompts = slices.DeleteFunc(slices.Clone(contexts), func(n int) bool { return n > longestPrompt })
+	}
+	prompts = slices.DeleteFunc(prompts, func(n int) bool { return n == 0 })
+	most, whose := contexts[len(contexts)-1], "--contexts"
+	if n := len(prompts); n > 0 && prompts[n-1] > most {
+		most, whose = prompts[n-1], "--prompts"
+	}
 	if most > c.MaxContext {
-		return nil, fmt.Errorf("--contexts has %d, want at most %d, the model's context", most, c.MaxContext)
+		return nil, nil, fmt.Errorf("%s has %d, want at most %d, the model's context", whose, most, c.MaxContext)
 	}
 	const ways = 2
 	need := ways*threadCounts*modelKVBytes(c, t, most+cmd.modelRoom()) + m.WeightBytes() + modelKVBytes(c, t, most)
 	if need > free {
-		return nil, fmt.Errorf("--contexts has %d, which takes %s of memory, want at most %s, what is free: see --kv-dtype and --threads, too",
-			most, byteCount(need), byteCount(free))
+		return nil, nil, fmt.Errorf("%s has %d, which takes %s of memory, want at most %s, what is free: see --kv-dtype and --threads, too",
+			whose, most, byteCount(need), byteCount(free))
 	}
-	return contexts, nil
+	return contexts, prompts, nil
 }
 
 // maxModelContext bounds --contexts.

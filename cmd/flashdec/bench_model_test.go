@@ -122,6 +122,9 @@ func TestBenchModelRefuses(t *testing.T) {
 		{"--contexts=", "--contexts"},
 		{"--kv-dtype=f7", "--kv-dtype"},
 		{"--contexts=8,999999", "--contexts has 999999, want at most 512, the model's context"},
+		{"--prompts=-1", "--prompts has -1, want 1 to 1048576, or 0 alone"},
+		{"--prompts=0,8", "--prompts has 0, want 1 to 1048576, or 0 alone"},
+		{"--prompts=999999", "--prompts has 999999, want at most 512, the model's context"},
 		{"--suite=types", "--suite is for suites, but --model"},
 		{"--match=f16", "--match is for suites, but --model"},
 		{"--mb=64", "--mb is for suites, but --model"},
@@ -133,19 +136,29 @@ func TestBenchModelRefuses(t *testing.T) {
 	}
 }
 
-// TestModelContexts: those that the model has and memory has room for, before anything is filled.
-func TestModelContexts(t *testing.T) {
-	cmd := &benchCmd{Model: goldenModels + "qwen3", KVDType: "f16", Rounds: 1, Contexts: []int{512, 1024, 128}, anyContexts: true}
-	if got, err := cmd.modelContexts(2, math.MaxInt); err != nil || !slices.Equal(got, []int{128, 512}) {
-		t.Errorf("%v, %v, want 128 and 512, which is the model's context", got, err)
+// TestModelLengths: contexts and prompts that the model has and memory has room for, before anything is filled.
+func TestModelLengths(t *testing.T) {
+	for _, tc := range []struct {
+		contexts, asked           []int
+		any                       bool
+		wantContexts, wantPrompts []int
+	}{
+		{contexts: []int{512, 1024, 128}, any: true, wantContexts: []int{128, 512}, wantPrompts: []int{128, 512}},
+		{contexts: []int{1024}, any: true, wantContexts: []int{512}, wantPrompts: []int{512}}, // the model's, where it has none of the others
+		{contexts: []int{256}, asked: []int{64, 8}, wantContexts: []int{256}, wantPrompts: []int{8, 64}},
+		{contexts: []int{256}, asked: []int{0}, wantContexts: []int{256}},
+	} {
+		cmd := &benchCmd{Model: goldenModels + "qwen3", KVDType: "f16", Rounds: 1, Contexts: tc.contexts, Prompts: tc.asked, anyContexts: tc.any}
+		contexts, prompts, err := cmd.modelLengths(2, math.MaxInt)
+		if err != nil || !slices.Equal(contexts, tc.wantContexts) || !slices.Equal(prompts, tc.wantPrompts) {
+			t.Errorf("%v and %v: contexts %v, prompts %v, %v, want %v and %v", tc.contexts, tc.asked, contexts, prompts, err, tc.wantContexts, tc.wantPrompts)
+		}
 	}
-	cmd.Contexts = []int{1024}
-	if got, err := cmd.modelContexts(2, math.MaxInt); err != nil || !slices.Equal(got, []int{512}) {
-		t.Errorf("%v, %v, want the model's context where it has none of the others", got, err)
-	}
-	cmd.anyContexts, cmd.Contexts = false, []int{256}
-	if _, err := cmd.modelContexts(2, 100_000); err == nil || !strings.Contains(err.Error(), "want at most 100.0 kB, what is free") {
-		t.Errorf("%v, want that memory has no room", err)
+	for _, cmd := range []*benchCmd{{Contexts: []int{256}}, {Contexts: []int{8}, Prompts: []int{256}}} {
+		cmd.Model, cmd.KVDType, cmd.Rounds = goldenModels+"qwen3", "f16", 1
+		if _, _, err := cmd.modelLengths(2, 100_000); err == nil || !strings.Contains(err.Error(), "has 256, which takes") || !strings.Contains(err.Error(), "want at most 100.0 kB, what is free") {
+			t.Errorf("contexts %v, prompts %v: %v, want that memory has no room", cmd.Contexts, cmd.Prompts, err)
+		}
 	}
 }
 

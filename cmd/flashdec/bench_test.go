@@ -285,6 +285,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--plot=a.gif", "--plot"},
 		{"--plot=no/such/folder/a.svg", "a.svg: output cannot be written"},
 		{"--contexts=5", "--contexts is for --model"},
+		{"--prompts=5", "--prompts is for --model"},
 		{"--kv-dtype=f16", "--kv-dtype is for --model"},
 		{"--compare=no-such-file", "no-such-file"},
 		{"--compare=" + os.DevNull, os.DevNull + ": it holds no row"},
