@@ -232,7 +232,7 @@ func (g *generation) run(ctx context.Context, t *terminal) error {
 	start := time.Now()
 	err := readPrompt(ctx, t, seq, g.prompt, logits)
 	before := g.runner.Stats()
-	g.report.promptDone(g.prompt, time.Since(start), before)
+	g.report.promptDone(seq.Len(), time.Since(start), g.runner)
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,9 @@ type generateReport struct {
 }
 
 // promptDone notes how the reading went.
-func (r *generateReport) promptDone(prompt []int, took time.Duration, s model.Stats) {
-	r.PromptTokens = len(prompt)
-	r.PromptRate = perSecond(s.Tokens, took)
+func (r *generateReport) promptDone(read int, took time.Duration, runner *model.Runner) {
+	r.PromptTokens, r.PromptRate = read, perSecond(read, took)
+	r.KVBytes, r.KVTokens = runner.KVBytes(), read
 }
 
 // decodeDone notes how the generating went.
@@ -79,7 +79,7 @@ func (cmd *generateCmd) print(t *terminal, g *generation) error {
 		fmt.Fprintf(t.errs, "flashdec: the context is full after %s: see --max-context\n", count(r.KVTokens, "token"))
 	}
 	if cmd.Stats {
-		r.printStats(t, g.loaded)
+		r.printStats(t, g.loaded, len(g.prompt))
 	}
 	return nil
 }
@@ -95,15 +95,23 @@ func joinIDs(ids []int) string {
 	return text
 }
 
-func (r *generateReport) printStats(t *terminal, l *loaded) {
-	fmt.Fprintf(t.errs, "\nprompt     %s, %.4g a second\n", count(r.PromptTokens, "token"), r.PromptRate)
+func (r *generateReport) printStats(t *terminal, l *loaded, prompt int) {
+	of := ""
+	if r.PromptTokens < prompt {
+		of = fmt.Sprintf("%d of ", r.PromptTokens)
+	}
+	fmt.Fprintf(t.errs, "\nprompt     %s%s, %.4g a second\n", of, count(prompt, "token"), r.PromptRate)
 	rate := ""
 	if r.DecodeRate > 0 { // the prompt gives the first token
 		rate = fmt.Sprintf(", %.4g a second", r.DecodeRate)
 	}
 	fmt.Fprintf(t.errs, "decode     %s%s, ended by %s\n", count(len(r.IDs), "token"), rate, r.Ended)
 	if l.device == nil {
-		fmt.Fprintf(t.errs, "attention  %s of a decode step, on %s, %s\n", percent(r.Attention), r.Backend, count(r.Threads, "thread"))
+		share := ""
+		if r.DecodeRate > 0 {
+			share = percent(r.Attention) + " of a decode step, "
+		}
+		fmt.Fprintf(t.errs, "attention  %son %s, %s\n", share, r.Backend, count(r.Threads, "thread"))
 	} else {
 		fmt.Fprintf(t.errs, "device     %s, a decode step in one graph\n", l.engine.Info().Device)
 		if err := l.device.BLAS(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -152,6 +153,20 @@ func TestGenerateIsInterrupted(t *testing.T) {
 	}
 	if n := strings.Count(stdout.String(), "\n"); n != 1 {
 		t.Errorf("%d lines of output, want one", n)
+	}
+}
+
+// TestReadingAPromptIsInterrupted: the numbers are of what was read, and none of a decode step that never came.
+func TestReadingAPromptIsInterrupted(t *testing.T) {
+	ctx := enoughAfter(5)
+	defer ctx.cancel()
+	ids := strings.Repeat("1,", 499) + "1"
+	var stdout, stderr bytes.Buffer
+	if code := run(ctx, []string{"generate", goldenModels + "qwen2", "--ids=" + ids, "--max-tokens=2", "--stats"}, &stdout, &stderr); code != exitInterrupted {
+		t.Errorf("exit %d, want %d", code, exitInterrupted)
+	}
+	if told := stderr.String(); !regexp.MustCompile(`prompt +\d+ of 500 tokens`).MatchString(told) || strings.Contains(told, "of a decode step") {
+		t.Errorf("%q, want how many of 500 tokens were read, and nothing of a step", told)
 	}
 }
 

@@ -54,7 +54,7 @@ writes events for Perfetto (https://ui.perfetto.dev):
 func (cmd *traceCmd) Validate() error {
 	switch {
 	case (cmd.File == "") == (cmd.Lens == ""):
-		return errors.New("trace wants either a file or --lens")
+		return errors.New("want either a file or --lens")
 	case cmd.Splits < 0:
 		return fmt.Errorf("--splits is %d, want at least 1, or 0 to let the plan choose", cmd.Splits)
 	case cmd.CompareSplits < 0:
