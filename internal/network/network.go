@@ -4,6 +4,8 @@
 package network
 
 import (
+	"iter"
+
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/gguf"
 )
@@ -129,13 +131,26 @@ func (n *Network) NumLayers(k Kind) int {
 func (n *Network) WeightBytes() int {
 	size := len(n.Head.Data)
 	for i := range n.Layers {
-		l := &n.Layers[i]
-		for _, w := range []*Linear{&l.Query, &l.Key, &l.Value, &l.Out, &l.Gate, &l.Up, &l.Down, &l.Router} {
+		for w := range n.Layers[i].products(n.ExpertsPerToken) {
 			size += len(w.Data)
-		}
-		for _, e := range l.Experts[:min(n.ExpertsPerToken, len(l.Experts))] {
-			size += len(e.GateUp.Data) + len(e.Gate.Data) + len(e.Up.Data) + len(e.Down.Data)
 		}
 	}
 	return size
+}
+
+// products are the matrices that a token meets in the layer, as many experts among them; those that it does not have
+// are empty.
+func (l *Layer) products(experts int) iter.Seq[*Matrix] {
+	return func(yield func(*Matrix) bool) {
+		met := []*Linear{&l.Query, &l.Key, &l.Value, &l.Out, &l.Gate, &l.Up, &l.Down, &l.Router}
+		for i := range l.Experts[:min(experts, len(l.Experts))] {
+			e := &l.Experts[i]
+			met = append(met, &e.GateUp, &e.Gate, &e.Up, &e.Down)
+		}
+		for _, w := range met {
+			if !yield(&w.Matrix) {
+				return
+			}
+		}
+	}
 }

@@ -14,11 +14,8 @@ func (n *Network) MultiplyAdds(tokens int) int64 {
 	for i := range n.Layers {
 		l := &n.Layers[i]
 		count += seen[l.Kind] * perKey
-		for _, w := range []*Linear{&l.Query, &l.Key, &l.Value, &l.Out, &l.Gate, &l.Up, &l.Down, &l.Router} {
+		for w := range l.products(n.ExpertsPerToken) {
 			count += int64(tokens) * w.elements()
-		}
-		for _, e := range l.Experts[:min(n.ExpertsPerToken, len(l.Experts))] {
-			count += int64(tokens) * (e.GateUp.elements() + e.Gate.elements() + e.Up.elements() + e.Down.elements())
 		}
 	}
 	return count
