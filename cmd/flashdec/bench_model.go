@@ -43,7 +43,7 @@ func (cmd *benchCmd) measureModel(ctx context.Context, report *benchReport) (err
 	if err != nil {
 		return err
 	}
-	most := max(contexts[len(contexts)-1], slices.Max(append(prompts, 0)))
+	most, _ := longest(contexts, prompts)
 	var all []*modelBench
 	defer func() {
 		for _, b := range all {
@@ -123,7 +123,7 @@ func (cmd *benchCmd) openModel(threads, context int) (*modelBench, error) {
 			return nil, errors.Join(err, b.close())
 		}
 		w := &modelWay{runner: r, seq: r.NewSequence(), logits: make([]float32, r.Config().VocabSize)}
-		w.Impl, w.Splits, w.Step = impl, splits, w.steps
+		w.Impl, w.Splits, w.Step = impl, splits, w.decode
 		b.ways = append(b.ways, w)
 	}
 	slices.SortFunc(b.ways, func(x, y *modelWay) int { return x.Splits - y.Splits })
@@ -154,8 +154,18 @@ func modelKVBytes(c *model.Config, t kv.DType, tokens int) int {
 	return seen * c.NumKVHeads * 2 * row
 }
 
-// steps decodes a few tokens.
-func (w *modelWay) steps(ctx context.Context) (float64, error) {
+// steps is what is known of a way's decode steps that see so many tokens, or of its reading of a prompt of as many.
+func (b *modelBench) steps(w *modelWay, tokens int) bench.ModelSteps {
+	c := w.runner.Config()
+	return bench.ModelSteps{
+		Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: w.Impl, Splits: w.Splits, Step: w.Step,
+		WeightBytes: w.runner.WeightBytes(), KVBytes: modelKVBytes(c, w.runner.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
+		QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
+	}
+}
+
+// decode decodes a few tokens.
+func (w *modelWay) decode(ctx context.Context) (float64, error) {
 	start := time.Now()
 	for range modelStepsARound {
 		if err := w.runner.Forward(ctx, model.Part{Seq: w.seq, IDs: []int{0}, Logits: w.logits}); err != nil {
@@ -174,12 +184,7 @@ func (b *modelBench) measure(ctx context.Context, tokens int, read *modelReader,
 				return err
 			}
 		}
-		c := w.runner.Config()
-		w.ModelSteps = bench.ModelSteps{
-			Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: w.Impl, Splits: w.Splits, Step: w.Step,
-			WeightBytes: w.runner.WeightBytes(), KVBytes: modelKVBytes(c, w.runner.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
-			QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
-		}
+		w.ModelSteps = b.steps(w, tokens)
 		ways = append(ways, &w.ModelSteps)
 	}
 	request := peerModelRequest{Model: b.cmd.Model, Context: tokens, KVDType: b.cmd.KVDType, Threads: b.threads}
@@ -255,10 +260,7 @@ func (cmd *benchCmd) modelLengths(threadCounts, free int) (contexts, prompts []i
 		prompts = slices.DeleteFunc(slices.Clone(contexts), func(n int) bool { return n > longestPrompt })
 	}
 	prompts = slices.DeleteFunc(prompts, func(n int) bool { return n == 0 })
-	most, whose := contexts[len(contexts)-1], "--contexts"
-	if n := len(prompts); n > 0 && prompts[n-1] > most {
-		most, whose = prompts[n-1], "--prompts"
-	}
+	most, whose := longest(contexts, prompts)
 	if most > c.MaxContext {
 		return nil, nil, fmt.Errorf("%s has %d, want at most %d, the model's context", whose, most, c.MaxContext)
 	}
@@ -271,5 +273,14 @@ func (cmd *benchCmd) modelLengths(threadCounts, free int) (contexts, prompts []i
 	return contexts, prompts, nil
 }
 
-// maxModelContext bounds --contexts.
+// longest is the most tokens of some contexts and prompts, which are in order, and whose they are. There may be no prompt.
+func longest(contexts, prompts []int) (tokens int, whose string) {
+	most := contexts[len(contexts)-1]
+	if n := len(prompts); n > 0 && prompts[n-1] > most {
+		return prompts[n-1], "--prompts"
+	}
+	return most, "--contexts"
+}
+
+// maxModelContext bounds --contexts and --prompts.
 const maxModelContext = 1 << 20

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -18,13 +17,8 @@ func (b *modelBench) measurePrompt(ctx context.Context, tokens int, p *peer, rep
 	for i := range ids {
 		ids[i] = i * 31 % len(logits) // what it says does not matter
 	}
-	c := r.Config()
-	ours := &bench.Prompt{ModelSteps: bench.ModelSteps{
-		Model: filepath.Base(b.cmd.Model), Context: tokens, Impl: "flashdec",
-		WeightBytes: r.WeightBytes(), KVBytes: modelKVBytes(c, r.Options().KeyType, tokens), KVDType: b.cmd.KVDType,
-		QHeads: c.NumHeads, KVHeads: c.NumKVHeads, Dim: c.HeadDim,
-		Step: func(ctx context.Context) (float64, error) { return readOnce(ctx, r, ids, logits) },
-	}, MultiplyAdds: b.loaded.model.MultiplyAdds(tokens)}
+	ours := &bench.Prompt{ModelSteps: b.steps(b.ways[0], tokens), MultiplyAdds: b.loaded.model.MultiplyAdds(tokens)}
+	ours.Step = func(ctx context.Context) (float64, error) { return readOnce(ctx, r, ids, logits) }
 	ways := []*bench.Prompt{ours}
 	request := peerPromptRequest{Model: b.cmd.Model, Prompt: tokens, KVDType: b.cmd.KVDType, Threads: b.threads}
 	other, err := p.modelWay(ctx, request, &ours.ModelSteps)
