@@ -162,6 +162,7 @@ func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 	return kong.New(&commands{},
 		kong.Name("flashdec"),
 		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge.\n\n"+
+			"Progress goes to stderr: a bar on a terminal, elsewhere a line every ten seconds.\n\n"+
 			"Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted."),
 		kong.Writers(t.out, t.errs),
 		kong.Exit(func(int) { panic(exitRequest{}) }),

@@ -12,14 +12,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/flashdec/flashdec/internal/explain"
 )
-
-// progressEvery is how often a bar is drawn again at most.
-const progressEvery = 100 * time.Millisecond
 
 // columns is the width that every report fits into.
 const columns = 80
@@ -30,10 +26,11 @@ type terminal struct {
 	errs     io.Writer     // progress and prose beside it
 	progress bool          // errs is watched by someone
 	watched  bool          // out is, too
+	tells    time.Duration // between two lines of progress, where nobody watches
 }
 
 func newTerminal(stdout, stderr io.Writer) *terminal {
-	return &terminal{bufio.NewWriter(stdout), stderr, isTerminal(stderr), isTerminal(stdout)}
+	return &terminal{bufio.NewWriter(stdout), stderr, isTerminal(stderr), isTerminal(stdout), tellEvery}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -71,40 +68,6 @@ func (t *terminal) emit(v any) error {
 		return err
 	}
 	return t.out.Flush()
-}
-
-// bar counts steps on stderr when that is a terminal, and does nothing elsewhere.
-type bar struct{ shown *progressbar.ProgressBar }
-
-func (t *terminal) bar(steps int, label string) bar {
-	if !t.progress || steps < 2 {
-		return bar{}
-	}
-	return bar{progressbar.NewOptions(steps,
-		progressbar.OptionSetWriter(t.errs),
-		progressbar.OptionSetDescription(label),
-		progressbar.OptionSetWidth(28),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(progressEvery),
-		progressbar.OptionClearOnFinish(),
-	)}
-}
-
-// step counts one.
-func (b bar) step() { b.steps(1) }
-
-// steps counts some. A bar that cannot be drawn is no reason to stop the work.
-func (b bar) steps(n int) {
-	if b.shown != nil {
-		_ = b.shown.Add(n)
-	}
-}
-
-func (b bar) done() {
-	if b.shown != nil {
-		_ = b.shown.Finish()
-	}
 }
 
 // printable is a text with showable runes only: text in files is anyone's.
