@@ -23,7 +23,7 @@ type benchRun struct {
 // GPU, whose memory keeps its pace and holds one type at a time, each is alone.
 func (cmd *benchCmd) runs() ([][]benchRun, error) {
 	var all []benchRun
-	var names []string // of the cases that there are
+	var parts []string // of the names of the cases that there are
 	for _, s := range bench.Suites {
 		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
 			continue
@@ -33,10 +33,8 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 			slices.SortStableFunc(cases, func(a, b bench.Case) int { return cmp.Compare(a.DType, b.DType) })
 		}
 		for _, c := range cases {
-			if !slices.Contains(names, c.Name) {
-				names = append(names, c.Name)
-			}
-			if !strings.Contains(c.Name, cmd.Match) {
+			if !hasWords(c.Name, cmd.Match) {
+				parts = append(parts, strings.Split(c.Name, ", ")...)
 				continue
 			}
 			for _, threads := range cmd.threadCounts(s.Name) {
@@ -44,14 +42,45 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 			}
 		}
 	}
-	if len(all) == 0 && cmd.Match != "" && len(names) > 0 {
-		return nil, fmt.Errorf("--match is %q, want a part of a case's name: %s", cmd.Match, strings.Join(names, "; "))
+	if len(all) == 0 && len(parts) > 0 {
+		return nil, fmt.Errorf("--match is %q, want whole words of a case's name, such as %s", cmd.Match, someOf(parts))
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no case of suite %s fits into %s: see --mb",
 			strings.Join(cmd.Suite, ", "), byteCount(cmd.bytes()))
 	}
 	return inTurns(all), nil
+}
+
+// hasWords tells whether a name has some text in it that begins and ends where words do: f16 is not in bf16.
+func hasWords(name, text string) bool {
+	for at := 0; at+len(text) <= len(name); at++ {
+		if strings.HasPrefix(name[at:], text) && !inWord(name, at) && !inWord(name, at+len(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// inWord tells whether a place of a name is within a word: between two letters or digits, all of ASCII.
+func inWord(name string, at int) bool {
+	within := func(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' }
+	return at > 0 && at < len(name) && within(name[at-1]) && within(name[at])
+}
+
+// someOf lists what differs among parts of names, as much as an error has room for.
+func someOf(parts []string) string {
+	const most = 20
+	var list []string
+	for _, p := range parts {
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), more)
+	}
+	return strings.Join(list, "; ")
 }
 
 // together is what runs have in common that are measured in turns.
