@@ -131,7 +131,7 @@ func newCase(ctx context.Context, path string, f *tensorfile.File) (_ *decodeCas
 	c := &decodeCase{path: path, file: f}
 	r := caseReader{ctx, path, f, c}
 	for _, step := range [...]func() error{
-		r.checkPlaces, r.readShape, r.checkMask, r.checkAnswer,
+		r.checkKind, r.checkPlaces, r.readShape, r.checkMask, r.checkAnswer,
 		r.readLens, r.readHeads, r.readRules, r.readMask, r.readQuery, r.readKeyValues, r.readAnswer, r.readText,
 	} {
 		if err := step(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,6 +57,18 @@ func (r *caseReader) required(name, dims string) (tensorfile.Tensor, error) {
 		return t, r.bad(name, "has shape %v, want %s", t.Shape, dims)
 	}
 	return t, nil
+}
+
+// errNoCase is of a file that has nothing of a case, such as a model's weights.
+var errNoCase = errors.New("no attention case: none of its tensors is q, k or v")
+
+func (r *caseReader) checkKind() error {
+	for _, name := range [...]string{"q", "k", "v"} {
+		if _, found := r.file.Tensor(name); found {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", r.path, errNoCase)
 }
 
 // maxRows bounds sequences × query heads: a file without elements can claim any

@@ -98,7 +98,8 @@ func TestExplainGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range files {
+	for _, file := range files {
+		path := file.path
 		for _, splits := range []string{"--splits=1", "--splits=7", "--splits=1000000"} {
 			x := objects(t, want(t, exitDone, "explain", path, splits, "--json").stdout)[0]
 			if x["ok"] != true {

@@ -221,7 +221,7 @@ func TestPageChecksItself(t *testing.T) {
 	}
 	for i, file := range files {
 		if !testing.Short() || i%8 == 0 {
-			rows = append(rows, []string{file, fmt.Sprintf("--splits=%d", 1+i%9)})
+			rows = append(rows, []string{file.path, fmt.Sprintf("--splits=%d", 1+i%9)})
 		}
 	}
 	rules := goodFile().write(t, filepath.Join(t.TempDir(), "rules.safetensors"))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -35,6 +33,7 @@ direct float64 softmax, and from the file's own out and lse where it has them. o
 and lse are the largest absolute differences from the direct softmax, limit is what
 out's may be; rules are those that the file asks for.
 The exit code is 2 when some file could not be read, and else 1 when one failed.
+Files in folders that have nothing of a case, such as a model's weights, are skipped.
 
 Example, with every number of splits from 1 to 64 and pages of 16 keys:
 
@@ -76,10 +75,17 @@ type fileReport struct {
 	err error // the file could not be checked
 }
 
+// skippedReport is what verify prints of a file in a folder that is no case.
+type skippedReport struct {
+	File    string `json:"file"`
+	Skipped string `json:"skipped"` // why
+}
+
 // totalReport is verify's last line.
 type totalReport struct {
-	Total  int `json:"total"`
-	Failed int `json:"failed"`
+	Total   int `json:"total"` // that were checked
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped,omitempty"`
 }
 
 func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
@@ -89,18 +95,26 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 	}
 	start := time.Now()
 	var unread error // of the first file that could not be read
-	total := totalReport{Total: len(files)}
+	total := totalReport{}
 	var bar bar
 	if !t.watched { // else the lines themselves show how far it is
 		bar = t.bar(len(files), "files")
 	}
 	defer bar.done()
-	for _, path := range files {
-		r := cmd.verify(ctx, t, path)
+	for _, file := range files {
+		r := cmd.verify(ctx, t, file.path)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		bar.step()
+		if file.found && errors.Is(r.err, errNoCase) {
+			total.Skipped++
+			if err := cmd.skip(t, r); err != nil {
+				return err
+			}
+			continue
+		}
+		total.Total++
 		if !r.OK {
 			total.Failed++
 		}
@@ -110,6 +124,9 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 		if err := cmd.report(t, r, len(files)); err != nil {
 			return err
 		}
+	}
+	if total.Total == 0 {
+		return fmt.Errorf("%s: the files there have none of the tensors q, k and v, want attention cases", strings.Join(cmd.Paths, ", "))
 	}
 	if err := cmd.sum(t, total, time.Since(start)); err != nil {
 		return err
@@ -137,12 +154,25 @@ func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
 	return t.flush()
 }
 
+// skip prints the line of a file that is no case.
+func (cmd *verifyCmd) skip(t *terminal, r *fileReport) error {
+	if cmd.JSON {
+		return t.emit(skippedReport{r.File, errNoCase.Error()})
+	}
+	t.printf("skip  %s\n", r.Error)
+	return t.flush()
+}
+
 func (cmd *verifyCmd) sum(t *terminal, total totalReport, took time.Duration) error {
 	if cmd.JSON {
 		return t.emit(total)
 	}
-	if total.Total > 1 {
-		t.printf("%s, %d failed, %.1f s\n", count(total.Total, "file"), total.Failed, took.Seconds())
+	skipped := ""
+	if total.Skipped > 0 {
+		skipped = fmt.Sprintf(", %d skipped", total.Skipped)
+	}
+	if total.Total > 1 || skipped != "" {
+		t.printf("%s, %d failed%s, %.1f s\n", count(total.Total, "file"), total.Failed, skipped, took.Seconds())
 	}
 	return nil
 }
@@ -277,42 +307,4 @@ func (r *fileReport) fault() string {
 		}
 	}
 	return strings.Join(faults, "; ")
-}
-
-// caseFiles replaces folders by the files in them, and in the folders in them,
-// that may be cases, in the order of their paths.
-func caseFiles(paths []string) ([]string, error) {
-	var files []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil || !info.IsDir() {
-			files = append(files, path) // what is wrong with it is the file's own report
-			continue
-		}
-		found, err := casesIn(path)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: the folder holds no .safetensors or .npz file", path)
-		}
-		files = append(files, found...)
-	}
-	return files, nil
-}
-
-func casesIn(folder string) (files []string, err error) {
-	err = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
-		hidden := path != folder && strings.HasPrefix(e.Name(), ".")
-		switch ext := strings.ToLower(filepath.Ext(path)); {
-		case err != nil:
-			return err
-		case e.IsDir() && hidden:
-			return fs.SkipDir
-		case !e.IsDir() && !hidden && (ext == ".safetensors" || ext == ".npz"):
-			files = append(files, path)
-		}
-		return nil
-	})
-	return files, err
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -155,48 +153,6 @@ func TestVerifyNaNInTheRightPlace(t *testing.T) {
 	for _, more := range []string{"--page-size=0", "--page-size=2", "--kv-dtype=bf16"} {
 		want(t, exitDone, "verify", path, "--splits=all", more)
 		want(t, exitDone, "run", path, more)
-	}
-}
-
-func TestVerifyFolders(t *testing.T) {
-	dir := t.TempDir()
-	goodFile().write(t, filepath.Join(dir, "a.safetensors"))
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "b"), 0o700), os.Mkdir(filepath.Join(dir, ".git"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	goodFile().write(t, filepath.Join(dir, "b", "b.npz"))
-	for name, data := range map[string]string{"notes.txt": "not a case", ".hidden.npz": "nor this", ".git/c.npz": "nor this"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lines := objects(t, want(t, exitDone, "verify", dir, "--json").stdout)
-	if len(lines) != 3 || lines[2]["total"] != 2.0 {
-		t.Errorf("%v, want two files and the total", lines)
-	}
-	// One bad file among good ones: what could not be read comes before what failed.
-	bad := filepath.Join(dir, "c.safetensors")
-	if err := os.WriteFile(bad, []byte("bad"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := want(t, exitBadInput, "verify", dir, "--json")
-	lines = objects(t, r.stdout)
-	if e, _ := lines[2]["error"].(string); lines[2]["ok"] != false || !strings.Contains(e, bad) || lines[3]["failed"] != 1.0 {
-		t.Errorf("%v, want the bad file's error and one failure", lines)
-	}
-	if !strings.Contains(r.errs, bad) || strings.Count(r.errs, "\n") != 1 {
-		t.Errorf("stderr is %q, want the bad file in a line", r.errs)
-	}
-	if told := want(t, exitBadInput, "verify", dir).stdout; !strings.Contains(told, "FAIL  "+bad) || !strings.Contains(told, "3 files, 1 failed") {
-		t.Errorf("%q, want the bad file's error and the sum", told)
-	}
-	wrong := spoiled(t, "scale_one.safetensors", "out", set(70, func(x float64) float64 { return x + 1e-3 }))
-	want(t, exitBadInput, "verify", wrong, bad)
-	want(t, exitCheckFailed, "verify", wrong, dir+"/a.safetensors")
-	// Nothing but bad files is bad input.
-	r = want(t, exitBadInput, "verify", bad, bad+"x", "--json")
-	if strings.Count(r.errs, "\n") != 1 || objects(t, r.stdout)[2]["failed"] != 2.0 {
-		t.Errorf("%q and %q, want a line on stderr and two failures", r.errs, r.stdout)
 	}
 }
 
