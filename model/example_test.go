@@ -58,3 +58,45 @@ func Example() {
 	// Hellololololololololo
 	// 4 tokens of the prompt, 12 in all
 }
+
+// Several answers to one prompt: it is read and kept once. The answers go on in one batch, each from its own first
+// token.
+func ExampleSequence_Fork() {
+	eng, err := flashdec.Open(flashdec.Options{})
+	check(err)
+	defer eng.Close()
+	m, err := model.Open("testdata/golden/llama3_rope")
+	check(err)
+	defer m.Close()
+	runner, err := model.NewRunner(m, model.Options{Engine: eng, MaxSequences: 2, PageSize: 16})
+	check(err)
+	defer runner.Close()
+
+	ctx, prompt := context.Background(), runner.NewSequence()
+	check(prompt.Feed(ctx, make([]int, 40), nil, nil)) // two pages of 16 tokens and a half
+	alone := runner.KVBytes()
+	answers := []model.Part{{IDs: []int{20}}, {IDs: []int{30}}, {IDs: []int{333}}}
+	for i := range answers {
+		answers[i].Seq, err = prompt.Fork()
+		check(err)
+		answers[i].Logits = make([]float32, m.Config().VocabSize)
+	}
+	check(prompt.Free()) // its forks have what they need
+	greedy, err := sample.New(m.Config().VocabSize, sample.Options{})
+	check(err)
+	text := make([][]int, len(answers))
+	for range 4 {
+		check(runner.Forward(ctx, answers...))
+		for i := range answers {
+			id, err := greedy.Next(answers[i].Logits)
+			check(err)
+			text[i] = append(text[i], id)
+			answers[i].IDs = []int{id}
+		}
+	}
+	fmt.Printf("%d answers: %v\n", len(text), text)
+	fmt.Printf("%.2f times the memory of the prompt\n", float64(runner.KVBytes())/float64(alone))
+	// Output:
+	// 3 answers: [[40 40 40 72] [72 72 72 72] [62 31 62 62]]
+	// 1.67 times the memory of the prompt
+}

@@ -2,9 +2,7 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"strconv"
 	"sync"
@@ -304,124 +302,6 @@ func (r *Runner) check(parts []Part) error {
 	}
 	if total > r.opt.BatchTokens {
 		return fmt.Errorf("%w: %d tokens at once, want at most %d", ErrInput, total, r.opt.BatchTokens)
-	}
-	return nil
-}
-
-// Sequence is the tokens that a runner has seen of one text, as their keys and values.
-type Sequence struct {
-	runner *Runner
-	caches []*kv.Sequence // one in each of the runner's; nil when freed
-	n      int            // tokens, forgotten ones counted
-}
-
-// NewSequence returns an empty sequence.
-func (r *Runner) NewSequence() *Sequence {
-	if r == nil {
-		return new(Sequence)
-	}
-	s := &Sequence{runner: r, caches: make([]*kv.Sequence, len(r.caches))}
-	for i, c := range r.caches {
-		s.caches[i] = c.NewSequence()
-	}
-	return s
-}
-
-// Len is the number of tokens.
-func (s *Sequence) Len() int {
-	if s == nil || s.runner == nil {
-		return 0
-	}
-	s.runner.mu.Lock()
-	defer s.runner.mu.Unlock()
-	return s.n
-}
-
-// Free gives the sequence's pages back. It cannot be used any more. It wraps ErrInput when it is freed
-// already.
-func (s *Sequence) Free() error {
-	if s == nil || s.runner == nil {
-		return fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	if err := s.runner.lock(); err != nil {
-		return err
-	}
-	defer s.runner.mu.Unlock()
-	if s.caches == nil {
-		return fmt.Errorf("%w: the sequence is freed", ErrInput)
-	}
-	var err error
-	for _, l := range s.caches {
-		err = errors.Join(err, l.Free())
-	}
-	s.caches = nil
-	return err
-}
-
-// Feed appends any number of tokens, a batch at a time, and writes the logits of the last to logits
-// [VocabSize], nil for none. progress, unless nil, is told after each batch how many tokens are done. When
-// it fails, the batches before are in the sequence. Errors are those of [Runner.Forward].
-func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progress func(done int)) error {
-	if s == nil || s.runner == nil {
-		return fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	for done := 0; done < len(ids); {
-		n := min(s.runner.opt.BatchTokens, len(ids)-done)
-		part := Part{Seq: s, IDs: ids[done : done+n]}
-		if done += n; done == len(ids) {
-			part.Logits = logits
-		}
-		if err := s.runner.Forward(ctx, part); err != nil {
-			return err
-		}
-		if progress != nil {
-			progress(done)
-		}
-	}
-	return nil
-}
-
-// MakeUp appends n tokens with keys and values that are made up, normal numbers of a seed: so what decoding
-// after a long text takes can be measured without reading one. It wraps ErrInput, ErrContext, or ErrNoPages of
-// package kv, after which some tokens may be there.
-func (s *Sequence) MakeUp(n int, seed uint64) error {
-	if s == nil || s.runner == nil {
-		return fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	r := s.runner
-	if err := r.lock(); err != nil {
-		return err
-	}
-	defer r.mu.Unlock()
-	switch {
-	case s.caches == nil:
-		return fmt.Errorf("%w: the sequence is freed", ErrInput)
-	case n < 0:
-		return fmt.Errorf("%w: %d tokens, want 0 or more", ErrInput, n)
-	case n > r.opt.MaxContext-s.n:
-		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, n, r.opt.MaxContext)
-	}
-	rng := rand.New(rand.NewPCG(seed, 0))
-	row := 0 // of the widest cache: one may hold several layers
-	for _, c := range r.caches {
-		row = max(row, c.Config().NumKVHeads*r.model.config.HeadDim)
-	}
-	k, v := make([]float32, r.opt.BatchTokens*row), make([]float32, r.opt.BatchTokens*row)
-	for n > 0 {
-		tokens := min(n, r.opt.BatchTokens)
-		for i := range tokens * row {
-			k[i], v[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
-		}
-		for i, seq := range s.caches {
-			row := r.caches[i].Config().NumKVHeads * r.model.config.HeadDim
-			if err := seq.Append(k[:tokens*row], v[:tokens*row]); err != nil {
-				return err
-			}
-			if err := r.forget(i, seq); err != nil {
-				return err
-			}
-		}
-		s.n, n = s.n+tokens, n-tokens
 	}
 	return nil
 }

@@ -199,7 +199,9 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+	_, forked := seq.Fork()
 	for name, err := range map[string]error{
+		"fork":        forked,
 		"forward":     r.Forward(context.Background(), model.Part{Seq: seq, IDs: []int{1}}),
 		"free":        seq.Free(),
 		"close again": r.Close(),
