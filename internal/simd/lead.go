@@ -6,11 +6,12 @@ package simd
 // shortly before their lines come, helps the software's (docs/calibration.md).
 //
 // Of floats it is at most [TileKeys] less a few: a lead of a whole tile or more gains
-// less. Integers, whose kernels come to a tile's last rows long before they end, gain
-// where none of these is still to be fetched; below two tiles.
+// less. Kernels that come to a tile's last rows long before they end, those of integers
+// and AVX2's sums in many passes, gain where none of these is still to be fetched; below
+// two tiles.
 func Lead(e Elem, dim, rows int) int {
-	if asIntegers(e) && takesIntegers(dim) {
-		return leadInteger
+	if asIntegers(e) && takesIntegers(dim) || comesEarly(e, dim, rows) {
+		return leadTile
 	}
 	bytes := leadFar
 	switch {
@@ -32,9 +33,18 @@ const (
 	leadRows = 4
 )
 
-// leadInteger is a tile, and the block of 16 keys of the next one that kernels touch
+// leadTile is a tile, and the block of 16 keys of the next one that integers' kernels touch
 // before they take it.
-const leadInteger = TileKeys + 16 // docs/calibration.md
+const leadTile = TileKeys + 16 // docs/calibration.md
+
+// comesEarly says that sums read a part of all of a tile's values first, and that fetching
+// a tile ahead makes up for it: where there is more to compute than to read of one row.
+func comesEarly(e Elem, dim, rows int) bool {
+	return useAVX2 && !useAVX512 && (rows > 1 || e == F32) && leadTile*e.RowBytes(dim) <= leadMost
+}
+
+// leadMost is the most bytes of a plane to lead by, of second caches of 256 KB.
+const leadMost = 96 << 10
 
 // onePass says that sums read each value once: that the registers hold them all.
 func onePass(e Elem, dim, rows int) bool {
@@ -50,11 +60,16 @@ func onePass(e Elem, dim, rows int) bool {
 // A softmax of that many keys adds up as many weights in each lane of a vector as a
 // tile has keys, so that sums of weights are off no further than sums of values.
 func SweepKeys(group int) int {
-	return min(max(sweepScores/group/TileKeys, 1), lanes()) * TileKeys
+	return min(max(sweepScores()/group/TileKeys, 1), lanes()) * TileKeys
 }
 
 // sweepScores is how many scores a sweep has, of all rows of a group.
-const sweepScores = 1024 // docs/calibration.md
+func sweepScores() int {
+	if useAVX2 && !useAVX512 {
+		return 2048 // docs/calibration.md
+	}
+	return 1024
+}
 
 // readsLonger says that reading rows takes longer than computing with them, in small
 // groups.

@@ -3,16 +3,37 @@ package simd
 import "testing"
 
 // TestLeadIsListed: a lead of no row would fetch what is being read, and one of two
-// tiles or more what is not listed. Floats stay within a tile, integers beyond one.
+// tiles or more what is not listed. Floats stay within a tile but at AVX2, integers are
+// led by more than one, and nobody by more than an old second cache takes.
 func TestLeadIsListed(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		for e := F32; e < NumElems; e++ {
 			for _, dim := range []int{1, 7, 64, 128, 576, 1 << 20} {
 				for rows := 1; rows <= 128; rows++ {
-					lead, beyond := Lead(e, dim, rows), IntegerKernels(e).Takes(dim)
-					if lead < 1 || lead >= 2*TileKeys || (lead > TileKeys) != beyond {
-						t.Fatalf("%v, %d rows of %d elements: %d keys, of integers: %v", e, rows, dim, lead, beyond)
+					lead, integers := Lead(e, dim, rows), IntegerKernels(e).Takes(dim)
+					if lead < 1 || lead >= 2*TileKeys || integers != (lead > TileKeys) && Level() != AVX2 {
+						t.Fatalf("%v, %d rows of %d elements: %d keys, of integers: %v", e, rows, dim, lead, integers)
 					}
+					if lead > leadRows && lead*e.RowBytes(dim) > leadMost {
+						t.Fatalf("%v, %d rows of %d elements: %d keys, %d bytes", e, rows, dim, lead, lead*e.RowBytes(dim))
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestLeadOfTilesReadInParts: AVX2's sums of several rows read a part of all values
+// first, so that none of a tile may be left to fetch while its own kernel runs.
+func TestLeadOfTilesReadInParts(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		if Level() != AVX2 {
+			return
+		}
+		for e := F32; e < NumElems; e++ {
+			for rows := 2; rows <= MaxRows; rows++ {
+				if lead := Lead(e, 128, rows); lead <= TileKeys {
+					t.Errorf("%v, %d rows: %d keys, want more than a tile", e, rows, lead)
 				}
 			}
 		}
@@ -42,8 +63,8 @@ func TestSweepsAreWholeTiles(t *testing.T) {
 			if n < TileKeys || n%TileKeys != 0 || n > TileKeys*lanes() {
 				t.Fatalf("group %d: %d keys", group, n)
 			}
-			if n > TileKeys && n*group > sweepScores {
-				t.Fatalf("group %d: %d keys are more than a tile, and have more than %d scores", group, n, sweepScores)
+			if n > TileKeys && n*group > sweepScores() {
+				t.Fatalf("group %d: %d keys are more than a tile, and have more than %d scores", group, n, sweepScores())
 			}
 		}
 	})
