@@ -20,7 +20,8 @@ func check(err error) {
 
 // Generate from Go: text to ids, ids to logits, logits to the next id, and ids back
 // to text. This model's weights are random, so it repeats itself; it has no tokenizer
-// and borrows one, where others have token.FromFolder or token.FromGGUF read theirs.
+// and borrows one, where others have token.FromFolder(os.DirFS(path)) read theirs, or of a GGUF file
+// token.FromGGUF(m.GGUF().Metadata).
 func Example() {
 	eng, err := flashdec.Open(flashdec.Options{})
 	check(err)

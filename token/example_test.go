@@ -40,3 +40,27 @@ func Example() {
 	// [0 4 5 7] héllo
 	// "h" "" "é" "llo" "" ""
 }
+
+// A GGUF file has its vocabulary in its metadata: gguf.File.Metadata, of a model m that is open m.GGUF().Metadata.
+func ExampleFromGGUF() {
+	t, err := token.FromGGUF(map[string]any{
+		"tokenizer.ggml.model":        "llama", // SentencePiece's BPE
+		"tokenizer.ggml.tokens":       []string{"<unk>", "<s>", "</s>", "<0x62>", "▁", "a", "▁a"},
+		"tokenizer.ggml.scores":       []float32{0, 0, 0, 0, -1, -2, -3},
+		"tokenizer.ggml.token_type":   []int32{2, 3, 3, 6, 1, 1, 1},
+		"tokenizer.ggml.bos_token_id": uint32(1),
+		"tokenizer.ggml.eos_token_id": uint32(2),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ids, err := t.Encode("ab a")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%v %q\n", ids, t.Decode(ids))
+	// Output:
+	// [6 3 6] "ab a"
+}

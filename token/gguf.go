@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// FromGGUF makes the tokenizer that a GGUF file's metadata describes. meta
-// returns the value of a key: string, bool, an integer of any width, []string
+// FromGGUF makes the tokenizer that a GGUF file's metadata describes, as package
+// gguf's File.Metadata has it: string, bool, an integer of any width, []string
 // for tokens and merges, []float32 for scores, []int32 or []uint32 for types.
 // It reads the keys tokenizer.ggml.* and tokenizer.chat_template. The models
 // are "gpt2", byte-level BPE, and "llama", SentencePiece's BPE. Errors wrap
 // [ErrVocabulary] or [ErrUnsupported].
-func FromGGUF(meta func(key string) (any, bool)) (*Tokenizer, error) {
-	if meta == nil {
+func FromGGUF(metadata map[string]any) (*Tokenizer, error) {
+	if len(metadata) == 0 {
 		return nil, fmt.Errorf("%w: no metadata", ErrVocabulary)
 	}
-	f := &ggufFile{meta: meta}
+	f := &ggufFile{metadata: metadata}
 	v := f.vocabulary()
 	name := f.text("tokenizer.ggml.model")
 	if f.err != nil {
@@ -41,8 +41,8 @@ func FromGGUF(meta func(key string) (any, bool)) (*Tokenizer, error) {
 
 // ggufFile reads metadata and keeps the first error.
 type ggufFile struct {
-	meta func(key string) (any, bool)
-	err  error
+	metadata map[string]any
+	err      error
 }
 
 func (f *ggufFile) vocabulary() vocabulary {
@@ -71,7 +71,7 @@ func (f *ggufFile) vocabulary() vocabulary {
 
 // types returns the token types, nil where the file has none.
 func (f *ggufFile) types() []int64 {
-	switch x, _ := f.meta("tokenizer.ggml.token_type"); x := x.(type) {
+	switch x := f.metadata["tokenizer.ggml.token_type"].(type) {
 	case nil:
 		return nil
 	case []int32:
@@ -244,7 +244,7 @@ func (f *ggufFile) fail(err error) {
 
 // optional returns the value of a key, the zero value where there is none.
 func optional[T any](f *ggufFile, key string) (value T, ok bool) {
-	x, ok := f.meta(key)
+	x, ok := f.metadata[key]
 	if !ok || x == nil {
 		return value, false
 	}
@@ -268,7 +268,7 @@ func (f *ggufFile) flag(key string, otherwise bool) bool {
 
 // id returns the id under a key, −1 where there is none.
 func (f *ggufFile) id(key string, vocabSize int) int {
-	x, ok := f.meta(key)
+	x, ok := f.metadata[key]
 	if !ok {
 		return -1
 	}

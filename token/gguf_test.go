@@ -12,7 +12,7 @@ import (
 
 func mustGGUF(t testing.TB, m map[string]any) *Tokenizer {
 	t.Helper()
-	tok, err := fromMap(m)
+	tok, err := FromGGUF(m)
 	if err != nil {
 		t.Fatal(err)
 	}

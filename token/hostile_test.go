@@ -181,12 +181,8 @@ func metadata() map[string]any {
 	}
 }
 
-func fromMap(m map[string]any) (*Tokenizer, error) {
-	return FromGGUF(func(key string) (any, bool) { v, ok := m[key]; return v, ok })
-}
-
 func TestHostileMetadataIsAnError(t *testing.T) {
-	if _, err := fromMap(metadata()); err != nil {
+	if _, err := FromGGUF(metadata()); err != nil {
 		t.Fatalf("the metadata that is right: %v", err)
 	}
 	nan := float32(math.NaN())
@@ -218,7 +214,7 @@ func TestHostileMetadataIsAnError(t *testing.T) {
 		if m[c.key] = c.value; c.value == nil {
 			delete(m, c.key)
 		}
-		if _, err := fromMap(m); !errors.Is(err, c.want) {
+		if _, err := FromGGUF(m); !errors.Is(err, c.want) {
 			t.Errorf("%s: error %v, want %v", name, err, c.want)
 		}
 	}
@@ -227,7 +223,7 @@ func TestHostileMetadataIsAnError(t *testing.T) {
 func TestUnknownPreTokenizersAreNamed(t *testing.T) {
 	m := metadata()
 	m["tokenizer.ggml.model"], m["tokenizer.ggml.pre"] = "gpt2", "nobody's"
-	_, err := fromMap(m)
+	_, err := FromGGUF(m)
 	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "llama-bpe") || !strings.Contains(err.Error(), "nobody's") {
 		t.Errorf("error %v, want what came and what is known", err)
 	}

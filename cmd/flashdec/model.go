@@ -106,10 +106,7 @@ func (l *loaded) open(f *modelFlags) error {
 
 func openTokenizer(path string, m *model.Model) (*token.Tokenizer, error) {
 	if f := m.GGUF(); f != nil {
-		return token.FromGGUF(func(key string) (any, bool) {
-			v, ok := f.Metadata[key]
-			return v, ok
-		})
+		return token.FromGGUF(f.Metadata)
 	}
 	return token.FromFolder(os.DirFS(path))
 }
