@@ -16,7 +16,7 @@ const (
 
 // Measure runs all ways of all cases in turns, rounds times after one that does not
 // count, so that whatever else the machine does meets all of them: a round takes
-// the first way of each case, then the second of each. A case's list begins with
+// one way of each case, then the next of each, in the order of [rotated]. A case's list begins with
 // its bare read, which goes before each of its other ways. A machine that changes
 // its pace between rounds so changes a way, its ceiling and what it is compared
 // with. Slow ways take part in the first few rounds, and need no other to warm up;
@@ -25,7 +25,7 @@ func Measure(ctx context.Context, cases [][]*Impl, rounds int) error {
 	pair(cases)
 	start := time.Now()
 	for round := range rounds + 1 {
-		for t := range turns(cases) {
+		for t := range turns(cases, round) {
 			if t.way.Slow && (round == 0 || round > slowRounds) {
 				continue
 			}
@@ -44,17 +44,34 @@ func Measure(ctx context.Context, cases [][]*Impl, rounds int) error {
 type turn struct{ way, read *Impl }
 
 // turns are those of a round.
-func turns(cases [][]*Impl) iter.Seq[turn] {
+func turns(cases [][]*Impl, round int) iter.Seq[turn] {
+	var places [][]turn // the ways in the same place of all lists
+	for _, list := range cases {
+		for i, way := range list[1:] {
+			if i == len(places) {
+				places = append(places, nil)
+			}
+			places[i] = append(places[i], turn{way, list[0]})
+		}
+	}
 	return func(yield func(turn) bool) {
-		for i, left := 1, true; left; i++ {
-			left = false
-			for _, list := range cases {
-				if i < len(list) {
-					left = true
-					if !yield(turn{list[i], list[0]}) {
-						return
-					}
+		for place := range rotated(places, round) {
+			for _, t := range place {
+				if !yield(t) {
+					return
 				}
+			}
+		}
+	}
+}
+
+// rotated is a round's order: each begins with another way, since whoever comes after another program's step
+// meets threads of it that still look for work, and whoever is first meets what ended the round before.
+func rotated[T any](ways []T, round int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for i := range ways {
+			if !yield(ways[(round+i)%len(ways)]) {
+				return
 			}
 		}
 	}
