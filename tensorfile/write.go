@@ -54,7 +54,7 @@ func WriteNPZ(path string, tensors []Tensor, metadata map[string]string) error {
 
 func write(ctx context.Context, path string, encode func(io.Writer) error) error {
 	if err := whole.Write(path, func(w io.Writer) error { return encode(stopping{ctx, w}) }); err != nil {
-		return fmt.Errorf("tensorfile: %s: %w", path, err)
+		return fmt.Errorf("tensorfile: %w", err)
 	}
 	return nil
 }

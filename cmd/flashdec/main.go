@@ -65,9 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	i := &interrupt{ctx: ctx}
 	abandoned, err := i.run(func() error { return dispatch(i, t, args) })
 	if !abandoned {
-		// A full disk or a closed pipe must not look like success.
-		if flushErr := t.flush(); err == nil && flushErr != nil {
-			err = fmt.Errorf("writing to standard output: %w", flushErr)
+		if flushErr := t.flush(); err == nil {
+			err = flushErr
 		}
 	}
 	if err != nil && !errors.Is(err, errCheckFailed) {

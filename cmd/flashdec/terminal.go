@@ -38,7 +38,13 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (t *terminal) flush() error { return t.out.Flush() }
+// flush writes what waits. A full disk or a closed pipe must not look like success.
+func (t *terminal) flush() error {
+	if err := t.out.Flush(); err != nil {
+		return fmt.Errorf("writing to standard output: %w", err)
+	}
+	return nil
+}
 
 // printf writes to the report. The buffered writer keeps the first error until
 // flush returns it.
@@ -64,10 +70,11 @@ func (t *terminal) stream(text string) {
 func (t *terminal) emit(v any) error {
 	encoder := json.NewEncoder(t.out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return err
+	err := encoder.Encode(v)
+	if flushErr := t.flush(); flushErr != nil {
+		return flushErr
 	}
-	return t.out.Flush()
+	return err
 }
 
 // printable is a text with showable runes only: text in files is anyone's.

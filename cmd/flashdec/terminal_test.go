@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,6 +78,26 @@ func TestStreamKeepsATerminalSafe(t *testing.T) {
 		term.stream(text)
 		if out.String() != want {
 			t.Errorf("watched %t: %q, want %q", watched, out.String(), want)
+		}
+	}
+}
+
+// fullWriter takes nothing.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestFullOutput: a verb whose report cannot be written fails, and says so in the same words whatever its form.
+func TestFullOutput(t *testing.T) {
+	plan := []string{"plan", "--lens=131072", "--q-heads=32", "--kv-heads=8", "--head-dim=128"}
+	for _, args := range [][]string{
+		plan, append(plan, "--json"), {"run", realLayer}, {"run", realLayer, "--json"}, {"verify", realLayer, "--json"}, {"explain"}, {"explain", "--json"},
+		{"info"}, {"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1"}, {"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1", "--json"}, {"--help"},
+	} {
+		var errs strings.Builder
+		code := run(context.Background(), args, fullWriter{}, &errs)
+		if want := "flashdec: writing to standard output: no space left\n"; code != exitBadInput || errs.String() != want {
+			t.Errorf("%s: exit %d, %q, want %d and %q", args, code, errs.String(), exitBadInput, want)
 		}
 	}
 }

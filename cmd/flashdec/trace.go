@@ -106,7 +106,7 @@ func (cmd *traceCmd) Run(ctx context.Context, t *terminal) (err error) {
 			return fmt.Errorf("%s: named twice as output", quotePath(path))
 		}
 		if err := r.write(path); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return err
 		}
 	}
 	if cmd.JSON {

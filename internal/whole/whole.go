@@ -5,7 +5,9 @@ import (
 	"bufio"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -15,25 +17,47 @@ import (
 // whoever has the old file open or mapped keeps it. A symbolic link in its place
 // is replaced. Only a killed process can leave its temporary file, .flashdec-….
 //
-// Its errors are encode's or os's.
-func Write(path string, encode func(io.Writer) error) (err error) {
+// Errors name the path, and wrap encode's or the system's.
+func Write(path string, encode func(io.Writer) error) error {
+	if err := write(path, encode); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func write(path string, encode func(io.Writer) error) (err error) {
 	// Not os.CreateTemp, whose file nobody else may read: here the umask decides. The name is short
 	// whatever the path's, and of 128 random bits, so that it is taken cannot happen by chance.
 	temporary := filepath.Join(filepath.Dir(path), ".flashdec-"+rand.Text())
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return err
+		return bare(err)
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(temporary) // err is the failure to report
 		}
 	}()
-	if err := errors.Join(fill(f, encode), f.Close()); err != nil {
+	if err := errors.Join(fill(f, encode), bare(f.Close())); err != nil {
 		return err
 	}
 	// The directory is not synced: after a crash the path holds the old file or the new, whole.
-	return os.Rename(temporary, path)
+	return bare(os.Rename(temporary, path))
+}
+
+// bare is the system's error without the temporary file's name, which means nothing to anyone.
+func bare(err error) error {
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = file.Err
+	case errors.As(err, &link):
+		err = link.Err
+	case err == nil:
+		return nil
+	}
+	return fmt.Errorf("cannot be written: %w", err)
 }
 
 func fill(f *os.File, encode func(io.Writer) error) error {
@@ -44,7 +68,7 @@ func fill(f *os.File, encode func(io.Writer) error) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return f.Sync()
+	return bare(f.Sync())
 }
 
 // syncing writes to a file and syncs as it goes, so that no call takes long, the
@@ -64,5 +88,5 @@ func (s *syncing) Write(p []byte) (int, error) {
 		s.dirty = 0
 		err = s.file.Sync()
 	}
-	return n, err
+	return n, bare(err)
 }

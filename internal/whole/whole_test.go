@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -53,7 +54,17 @@ func TestFailureLeavesWhatWasThere(t *testing.T) {
 	}
 	only(t, path, "before")
 	missing := filepath.Join(t.TempDir(), "missing", "page.html")
-	if err := Write(missing, func(io.Writer) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file in no folder: %v", err)
+	err = Write(missing, func(io.Writer) error { return nil })
+	if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), missing+": ") || strings.Contains(err.Error(), ".flashdec-") {
+		t.Errorf("a file in no folder: %v, want that %s is told of", err, missing)
+	}
+	folder := filepath.Join(t.TempDir(), "folder", "in", "its", "place")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	folder = filepath.Dir(folder)
+	err = Write(folder, func(io.Writer) error { return nil })
+	if err == nil || !strings.HasPrefix(err.Error(), folder+": cannot be written: ") || strings.Contains(err.Error(), ".flashdec-") {
+		t.Errorf("in the place of a folder: %v, want that %s is told of", err, folder)
 	}
 }
