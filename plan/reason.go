@@ -38,7 +38,7 @@ func (p *Plan) given() string {
 	if p.MaxSplits() < 2 {
 		return fmt.Sprintf(" (%s)", source)
 	}
-	return fmt.Sprintf(" (parts have at least %s, %s)", count(cfg.MinKeysPerSplit, "key"), source)
+	return fmt.Sprintf(" (a split has at least %s, %s)", count(cfg.MinKeysPerSplit, "key"), source)
 }
 
 // summary is what a reason tells of the cuts that see a key.
@@ -95,7 +95,7 @@ func (p *Plan) why(s summary) string {
 	case s.maxSplits > 1:
 		return fmt.Sprintf("cut into %s each", splits)
 	case s.maxKeys < 2*p.Config.minKeys():
-		return fmt.Sprintf("uncut, since parts have at least %d keys", p.Config.minKeys())
+		return fmt.Sprintf("uncut, since a split has at least %d keys", p.Config.minKeys())
 	}
 	return fmt.Sprintf("uncut, since no cut ends sooner by more than %d%%", 100/enough)
 }

@@ -22,15 +22,15 @@ func TestReason(t *testing.T) {
 		},
 		{
 			plan.Config{Seqs: lens(0, 100, 16), NumKVHeads: 1, Width: 8},
-			"2 sequences of 16 to 100 keys (1 more without a key) × 1 KV head give 2 units for 8 processors; uncut, since parts have at least 128 keys: 2 items of 16 to 100 keys",
+			"2 sequences of 16 to 100 keys (1 more without a key) × 1 KV head give 2 units for 8 processors; uncut, since a split has at least 128 keys: 2 items of 16 to 100 keys",
 		},
 		{
 			plan.Config{Seqs: lens(4096), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024, MinKeysSource: "tuned on 2026-11-30"},
-			"1 sequence of 4096 keys × 1 KV head gives 1 unit for 8 processors; cut into 4 splits each (parts have at least 1024 keys, tuned on 2026-11-30): 4 items of 1024 keys",
+			"1 sequence of 4096 keys × 1 KV head gives 1 unit for 8 processors; cut into 4 splits each (a split has at least 1024 keys, tuned on 2026-11-30): 4 items of 1024 keys",
 		},
 		{
 			plan.Config{Seqs: lens(2047), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024},
-			"1 sequence of 2047 keys × 1 KV head gives 1 unit for 8 processors; uncut, since parts have at least 1024 keys (as given): 1 item of 2047 keys",
+			"1 sequence of 2047 keys × 1 KV head gives 1 unit for 8 processors; uncut, since a split has at least 1024 keys (as given): 1 item of 2047 keys",
 		},
 		{
 			plan.Config{Seqs: lens(4096), NumKVHeads: 1, Width: 8, MinKeysPerSplit: 1024, Invariant: true},
@@ -50,7 +50,7 @@ func TestReason(t *testing.T) {
 		},
 		{
 			plan.Config{Seqs: []plan.Seq{{Len: 100, NumQueries: 3}}, NumKVHeads: 2, Width: 1, QueryTile: 2},
-			"1 sequence of 100 keys in 2 query tiles × 2 KV heads gives 4 units for 1 processor; uncut, since parts have at least 128 keys: 4 items of 100 keys",
+			"1 sequence of 100 keys in 2 query tiles × 2 KV heads gives 4 units for 1 processor; uncut, since a split has at least 128 keys: 4 items of 100 keys",
 		},
 		{
 			plan.Config{Seqs: lens(0), NumKVHeads: 2, Width: 1},

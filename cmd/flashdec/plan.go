@@ -16,7 +16,7 @@ type planCmd struct {
 	QHeads    int    `required:"" help:"Query heads, a multiple of the KV heads." placeholder:"N"`
 	KVHeads   int    `required:"" name:"kv-heads" help:"KV heads." placeholder:"N"`
 	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
-	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100)." default:"132" placeholder:"N"`
+	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100; this machine's CPU has ${threads} threads)." default:"132" placeholder:"N"`
 	QLen      int    `help:"New queries of each sequence, the last standing at its last key (default ${default})." default:"1" placeholder:"N"`
 	Window    int    `help:"How many of the newest keys a query sees. Without it, all." placeholder:"N"`
 	Causal    bool   `help:"Hide the keys after a query."`
@@ -29,9 +29,11 @@ type planCmd struct {
 
 func (*planCmd) Help() string {
 	return `Nothing is computed: a plan follows from lengths alone, and from what flashdec tune
-found for this machine's CPU, if it has as many threads as --width says. Processors
-take an item at a time; where a CPU's threads take all KV heads of a page together,
-run may cut long sequences into more splits, and says so.
+found for this machine's CPU, if it has as many threads as --width says. So it shows
+on any machine how any other would be given work: unless told otherwise a GPU, whose
+many processors are what splits are for. Processors take an item at a time; where a
+CPU's threads take all KV heads of a page together, run may cut long sequences into
+more splits, and says so.
 
 Example, one long sequence among 63 short ones:
 

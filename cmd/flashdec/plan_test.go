@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -176,4 +178,16 @@ func FuzzLens(f *testing.F) {
 
 func TestPlanKnowsItsTypes(t *testing.T) {
 	refuses(t, []string{"--kv-dtype", `"f8"`, "int4"}, "plan", "--lens=9", "--q-heads=2", "--kv-heads=1", "--head-dim=8", "--kv-dtype=f8")
+}
+
+// TestPlanSaysWhyTheWidth: --help tells what the default width is the width of, and what this machine's would be.
+func TestPlanSaysWhyTheWidth(t *testing.T) {
+	help := strings.Join(strings.Fields(want(t, exitDone, "plan", "--help").stdout), " ")
+	for _, words := range []string{
+		"(default 132, the SMs of an H100; this machine's CPU has " + strconv.Itoa(runtime.GOMAXPROCS(0)) + " threads)", "how any other would be given work",
+	} {
+		if !strings.Contains(help, words) {
+			t.Errorf("the help lacks %q:\n%s", words, help)
+		}
+	}
 }

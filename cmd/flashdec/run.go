@@ -220,7 +220,7 @@ func (r *runReport) print(t *terminal, c *decodeCase) {
 	t.printf("cache   %s\n", r.cacheLine())
 	t.printf("splits  %s\n", fold(r.splitsLine(), 8))
 	if r.Asleep != "" {
-		t.printf("woken   %s\n", fold(fmt.Sprintf("%d of %s: %s", r.Woken, count(r.Threads, "thread"), r.Asleep), 8))
+		t.printf("woken   %s\n", fold(r.Asleep, 8))
 	}
 	if r.Tuned != "" {
 		t.printf("tuned   %s\n", fold(r.Tuned, 8))

@@ -201,15 +201,15 @@ func TestSmallWorkSaysWhoSleeps(t *testing.T) {
 		args   []string
 		sleeps string
 	}{
-		{[]string{"run", small, "--threads=2", "--no-tuned"}, "1 of 2 threads: too little work to wake worker 1: 1.7 million"},
-		{[]string{"trace", small, "--threads=2", "--no-tuned", "--rounds=1"}, "too little work to wake worker 1: 1.7 million"},
-		{[]string{"trace", small, "--threads=4", "--no-tuned", "--rounds=1"}, "too little work to wake workers 1 to 3: 1.7 million"},
+		{[]string{"run", small, "--threads=2", "--no-tuned"}, "woken 1 of 2 threads takes all 12 items: their 1.7 million multiply-adds are done before another would be awake;"},
+		{[]string{"trace", small, "--threads=2", "--no-tuned", "--rounds=1"}, " 1 of 2 threads takes all 12 items: their 1.7 million"},
+		{[]string{"trace", small, "--threads=4", "--no-tuned", "--rounds=1"}, " 1 of 4 threads takes all 12 items: their 1.7 million"},
 		{[]string{"trace", small, "--threads=1", "--no-tuned", "--rounds=1"}, ""},
 		{append(slices.Clone(traceArgs), "--lens=20000", "--no-tuned"), ""},
 	} {
 		told := want(t, exitDone, c.args...).stdout
 		fits(t, told)
-		if words := strings.Join(strings.Fields(told), " "); !strings.Contains(words, c.sleeps) || c.sleeps == "" && strings.Contains(words, "too little work") {
+		if words := strings.Join(strings.Fields(told), " "); !strings.Contains(words, c.sleeps) || c.sleeps == "" && strings.Contains(words, "awake") {
 			t.Errorf("%q: want %q told:\n%s", c.args, c.sleeps, told)
 		}
 	}

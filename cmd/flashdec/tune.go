@@ -230,7 +230,7 @@ func printTuned(t *terminal, entries []tune.Entry) {
 			threads = count(first.Threads, "item") + " at once"
 		}
 		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), threads, printable(first.Kernel)), 0))
-		table := newTable("head dim", "group", "bits", "keys a part", "multiply-adds a thread", "saves", "on")
+		table := newTable("head dim", "group", "bits", "keys a split", "multiply-adds a thread", "saves", "date")
 		for ; i < len(entries) && sameMachine(entries[i], first); i++ {
 			e := entries[i]
 			dim := fmt.Sprint(e.KeyDim)
@@ -241,6 +241,8 @@ func printTuned(t *terminal, entries []tune.Entry) {
 		}
 		t.printf("%s\n", render(table))
 	}
+	t.printf("\n%s\n", fold("A split has no fewer keys than told, and one more thread is woken for each so many multiply-adds; "+
+		"saves is of the time that steps of a few thousand keys take with what is built in.", 0))
 }
 
 func sameMachine(a, b tune.Entry) bool {

@@ -93,7 +93,7 @@ func TestTunedPlans(t *testing.T) {
 		}
 	}
 	tunedTo(t, 1024, 0)
-	if got := objects(t, want(t, exitDone, base...).stdout)[0]; got["splits"] != 1.0 || !strings.HasPrefix(got["tuned"].(string), "on 2026-11-29, parts of at least 1024 keys") {
+	if got := objects(t, want(t, exitDone, base...).stdout)[0]; got["splits"] != 1.0 || !strings.HasPrefix(got["tuned"].(string), "on 2026-11-29, splits of at least 1024 keys") {
 		t.Errorf("%v splits, tuned %v; want none of 1475 keys", got["splits"], got["tuned"])
 	}
 }
@@ -126,7 +126,7 @@ func TestTunedForAGPU(t *testing.T) {
 	}
 	u := tunedFlag{Tuned: true}.tuner(&terminal{})
 	found := u.find(fakeGPU{}.Info(), 128, 128, 4, types)
-	if told := found.tells(); told != "on 2026-11-29, parts of at least 1024 keys" {
+	if told := found.tells(); told != "on 2026-11-29, splits of at least 1024 keys" {
 		t.Errorf("told %q", told)
 	}
 	b, eng, err := found.on(fakeGPU{})
@@ -136,7 +136,7 @@ func TestTunedForAGPU(t *testing.T) {
 	shape := attn.Shape{NumHeads: 4, NumKVHeads: 1, KeyDim: 128, ValueDim: 128}
 	step, err := eng.Plan(flashdec.Batch{Shape: shape, Lens: []int{3000}})
 	if err != nil || step.Plan().MaxSplits() != 2 {
-		t.Errorf("%v, %v, want 3000 keys in two parts of at least 1024", step, err)
+		t.Errorf("%v, %v, want 3000 keys in two splits of at least 1024", step, err)
 	}
 	if other := u.find(fakeGPU{}.Info(), 64, 64, 4, types); other.source() != "" {
 		t.Errorf("another class is %+v", other)
@@ -217,7 +217,7 @@ func TestTune(t *testing.T) {
 	}
 	text := want(t, exitDone, "tune", "--show").stdout
 	fits(t, text)
-	for _, say := range []string{"cpu: ", "2 threads", "head dim", "keys a part", "16 "} {
+	for _, say := range []string{"cpu: ", "2 threads", "head dim", "keys a split", "one more thread is woken for each", "16 "} {
 		if !strings.Contains(text, say) {
 			t.Errorf("the table lacks %q:\n%s", say, text)
 		}

@@ -113,10 +113,10 @@ func (f tuned) tells() string {
 	}
 	text := strings.TrimPrefix(f.source(), "tuned ")
 	if f.MinKeysPerSplit > 0 {
-		text += fmt.Sprintf(", parts of at least %s", count(f.MinKeysPerSplit, "key"))
+		text += fmt.Sprintf(", splits of at least %s", count(f.MinKeysPerSplit, "key"))
 	}
 	if f.HelperWork > 0 {
-		text += fmt.Sprintf(", a thread for each %s", million(f.HelperWork))
+		text += fmt.Sprintf(", one more thread for each %s", million(f.HelperWork))
 	}
 	return text
 }

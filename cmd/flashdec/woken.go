@@ -31,16 +31,15 @@ func (f tuned) wakes(info backend.Info, shape attn.Shape, p *plan.Plan) woken {
 	return w
 }
 
-// why says why workers sleep that would have had an item; "" if none does.
+// why says who computes, and why threads sleep that would have had an item; "" if none does.
 func (w woken) why() string {
-	last := min(w.threads, w.items) - 1
-	if w.workers > last {
+	if w.workers >= min(w.threads, w.items) {
 		return ""
 	}
-	who := fmt.Sprintf("worker %d", w.workers)
-	if w.workers < last {
-		who = fmt.Sprintf("workers %d to %d", w.workers, last)
+	take := "take"
+	if w.workers == 1 {
+		take = "takes"
 	}
-	return fmt.Sprintf("too little work to wake %s: %s, and a helper is worth waking for each %.2g million (see flashdec tune)",
-		who, million(w.work), float64(w.perHelper)/1e6)
+	return fmt.Sprintf("%d of %s %s all %s: their %s are done before another would be awake; one more is woken for each %.2g million (flashdec tune measures it)",
+		w.workers, count(w.threads, "thread"), take, count(w.items, "item"), million(w.work), float64(w.perHelper)/1e6)
 }
