@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -261,22 +262,28 @@ func TestFillStops(t *testing.T) {
 }
 
 // TestPagesInOrder: of the cases with pages of 16, one has them anywhere and one in
-// order, and each has a ratio of its own to contiguous rows.
+// order, and each has a ratio of its own to contiguous rows, those of its own shape alone.
 func TestPagesInOrder(t *testing.T) {
 	i := slices.IndexFunc(bench.Suites, func(s bench.Suite) bool { return s.Name == "pages" })
 	var rows []bench.Row
 	for _, c := range bench.Suites[i].Cases(1 << 20) {
-		rows = append(rows, bench.Row{Suite: "pages", Case: c.Name, Impl: "flashdec", PageSize: c.PageSize, Rate: float64(1 + len(rows))})
+		rows = append(rows, bench.Row{Suite: "pages", Case: c.Name, Impl: "flashdec", Batch: 1, Len: c.Lens[0], PageSize: c.PageSize, Rate: float64(1 + len(rows))})
 		view := c.View()
 		if sorted := slices.IsSorted(view.Seqs[0].Pages); sorted != (c.InOrder || len(view.Seqs[0].Pages) == 1) {
 			t.Errorf("%s: pages in order: %t", c.Name, sorted)
 		}
 	}
+	length := rows[0].Len
+	for _, other := range []bench.Row{{Batch: 2, Len: length}, {Batch: 1, Len: 7}, {Batch: 1, Len: length, KVDType: "f16"}, {Batch: 1, Len: length, QHeads: 4}} {
+		other.Suite, other.Impl, other.PageSize, other.Rate = "pages", "flashdec", 16, 1
+		rows = append(rows, other)
+	}
 	var what []string
 	for _, r := range bench.Ratios(rows) {
 		what = append(what, r.What)
 	}
-	if want := []string{"pages of 16 slots, against contiguous", "pages of 16 slots, in order, against contiguous"}; !slices.Equal(what, want) {
+	keys := fmt.Sprintf("1 × %d keys, ", length)
+	if want := []string{keys + "pages of 16 slots, against contiguous", keys + "pages of 16 slots, in order, against contiguous"}; !slices.Equal(what, want) {
 		t.Errorf("ratios %q, want %q", what, want)
 	}
 }

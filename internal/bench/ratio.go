@@ -49,6 +49,16 @@ func (r *Row) keyRate() float64 {
 	return r.Rate
 }
 
+// rowShape is what rows have in common that differ in their layout alone.
+type rowShape struct {
+	batch, queryHeads, kvHeads, keyDim, valueDim, keys, queries int
+	dtype                                                       string
+}
+
+func (r *Row) shape() rowShape {
+	return rowShape{r.Batch, r.QHeads, r.KVHeads, r.KeyDim, r.ValueDim, r.Len, r.QLen, r.KVDType}
+}
+
 // against names the comparison of two rows, "" if there is none to make.
 func against(r, base *Row) string {
 	if r.Suite == "peers" && base.Case == r.Case && !ours[base.Impl] {
@@ -63,11 +73,12 @@ func against(r, base *Row) string {
 			return r.Case + ", against f16"
 		}
 	case "pages":
-		if r.PageSize == 16 && base.PageSize == 0 {
+		if r.PageSize == 16 && base.PageSize == 0 && r.shape() == base.shape() {
+			order := ""
 			if strings.HasSuffix(r.Case, inOrder) {
-				return "pages of 16 slots" + inOrder + ", against contiguous"
+				order = inOrder
 			}
-			return "pages of 16 slots, against contiguous"
+			return fmt.Sprintf("%d × %d keys, pages of 16 slots%s, against contiguous", r.Batch, r.Len, order)
 		}
 	case "ragged":
 		if r.Batch == 64 && r.PageSize == 0 && base.Batch == 1 {
