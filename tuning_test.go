@@ -81,8 +81,8 @@ func TestLeastKeysOfASplit(t *testing.T) {
 		splits int
 		says   string
 	}{
-		{flashdec.Options{}, 2, "parts have at least 512 keys, the backend's"},
-		{flashdec.Options{MinKeysPerSplit: 600, MinKeysSource: "tuned on 2026-11-30"}, 1, "uncut, since parts have at least 600 keys (tuned on 2026-11-30)"},
+		{flashdec.Options{}, 2, "a split has at least 512 keys, the backend's"},
+		{flashdec.Options{MinKeysPerSplit: 600, MinKeysSource: "tuned on 2026-11-30"}, 1, "uncut, since a split has at least 600 keys (tuned on 2026-11-30)"},
 	} {
 		_, splits, reason := decodeLong(t, tuned(t, tc.opts), false)
 		if splits != tc.splits || !strings.Contains(reason, tc.says) {
