@@ -100,7 +100,7 @@ var (
 		"attn.TreeMask": attn.TreeMask, "attn.MakeStates": attn.MakeStates,
 		"attn.Empty": attn.Empty[float32], "attn.SinkState": attn.SinkState[float32],
 		"attn.Merge": attn.Merge[float32], "attn.Weigh": attn.Weigh[float32], "attn.FromLSE": attn.FromLSE[float32],
-		"kv.New": kv.New, "kv.NewOn": kv.NewOn, "kv.Contiguous": kv.Contiguous, "kv.ParseDType": kv.ParseDType,
+		"kv.New": kv.New, "kv.NewTogether": kv.NewTogether, "kv.NewOn": kv.NewOn, "kv.Contiguous": kv.Contiguous, "kv.ParseDType": kv.ParseDType,
 		"plan.New":  plan.New,
 		"gguf.Open": gguf.Open, "gguf.Parse": gguf.Parse,
 		"model.Open": model.Open, "model.NewRunner": model.NewRunner,

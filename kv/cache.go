@@ -40,15 +40,39 @@ func isUsed(count int32) bool { return count > 0 }
 // New makes an empty cache in the host's memory. It wraps [attn.ErrShape], or, when
 // memory cannot be reserved, [ErrMemory] and the system's error.
 func New(cfg Config) (*Cache, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	cfg = cfg.complete()
-	store, err := newHostStore(cfg)
+	caches, err := NewTogether(1, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return newCache(cfg, store), nil
+	return caches[0], nil
+}
+
+const maxTogether = 1 << 16
+
+// NewTogether makes n empty caches in the host's memory, such as those of a model's layers. Their pages of the same
+// number lie side by side: where sequences grow alike in all of them, memory fills up from its beginning, as one
+// cache's does, and huge pages waste no more of it. Memory goes back to the system when all are closed. Errors are
+// those of [New].
+func NewTogether(n int, cfg Config) ([]*Cache, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if n < 1 || n > maxTogether {
+		return nil, fmt.Errorf("%w: %d caches, want 1 to %d", attn.ErrShape, n, maxTogether)
+	}
+	if err := cfg.checkSize(n); err != nil {
+		return nil, err
+	}
+	cfg = cfg.complete()
+	stores, err := newHostStores(n, cfg)
+	if err != nil {
+		return nil, err
+	}
+	caches := make([]*Cache, n)
+	for i, s := range stores {
+		caches[i] = newCache(cfg, s)
+	}
+	return caches, nil
 }
 
 // NewOn makes an empty cache over a store that has the pages of cfg. The cache

@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	return c.checkSize()
+	return c.checkSize(1)
 }
 
 const (
@@ -66,16 +66,17 @@ const (
 	maxBytes    = 1 << (30 + 16*wide) // what a system's user space can map, with room to spare
 )
 
-// checkSize reports a cache that could not be addressed.
-func (c *Config) checkSize() error {
+// checkSize reports n caches that could not be addressed.
+func (c *Config) checkSize(n int) error {
 	ok := c.KeyDim <= maxBytes && c.ValueDim <= maxBytes // else a row's size may overflow
 	tokens, ok1 := extent([2]int{c.NumPages, c.PageSize})
 	rows, ok2 := extent([2]int{tokens, c.NumKVHeads})
-	if bytes, ok3 := extent([2]int{rows, c.rowBytes()}); ok && ok1 && ok2 && ok3 && bytes <= maxBytes {
+	bytes, ok3 := extent([2]int{rows, c.rowBytes()})
+	if all, ok4 := extent([2]int{bytes, n}); ok && ok1 && ok2 && ok3 && ok4 && all <= maxBytes {
 		return nil
 	}
-	return fmt.Errorf("%w: %d pages of %d tokens × %d heads are more bytes than can be addressed",
-		attn.ErrShape, c.NumPages, c.PageSize, c.NumKVHeads)
+	return fmt.Errorf("%w: %d × %d pages of %d tokens × %d heads are more bytes than can be addressed",
+		attn.ErrShape, n, c.NumPages, c.PageSize, c.NumKVHeads)
 }
 
 // PageBytes is the size of one page: keys, values, and the scales of its tokens.

@@ -101,3 +101,41 @@ func resident(t *testing.T, data []byte) int {
 	}
 	return n * size
 }
+
+// TestTogetherFillsFromTheBeginning: caches side by side take memory as one does, however few of their pages are used,
+// and give it back when the last of them is closed.
+func TestTogetherFillsFromTheBeginning(t *testing.T) {
+	cfg := kv.Config{NumKVHeads: 8, KeyDim: 128, ValueDim: 128, PageSize: 16, NumPages: 1 << 8, KeyType: kv.F16, ValueType: kv.F16}
+	caches, err := kv.NewTogether(32, cfg) // 16 MiB each
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, held := 0, func() int { return 0 }
+	for i, cache := range caches {
+		seq := cache.NewSequence()
+		appendStamps(t, cfg, seq, make([]float32, 20)...)
+		used += cache.Stats().Bytes
+		if i == 0 {
+			view, err := cache.View(seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = func() int { return resident(t, view.K.Data) + resident(t, view.V.Data) }
+		}
+	}
+	const huge = 2 << 20 // K and V may each have begun a huge page
+	if n := held(); n < used || n > used+2*huge {
+		t.Errorf("%d bytes are resident, want the %d of used pages, and at most two huge pages more", n, used)
+	}
+	for i, cache := range caches {
+		if n := held(); n < used {
+			t.Errorf("%d caches are closed, and %d bytes resident, want the %d of all", i, n, used)
+		}
+		if err := cache.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := held(); n != 0 {
+		t.Errorf("all caches are closed, but %d bytes are resident", n)
+	}
+}

@@ -28,34 +28,49 @@ type hostStore struct {
 	memory []*memory
 }
 
-// newHostStore makes the store of a complete configuration.
-func newHostStore(cfg Config) (*hostStore, error) {
-	s := &hostStore{cfg: cfg}
-	rows := cfg.NumPages * cfg.PageSize * cfg.NumKVHeads
+// newHostStores makes n stores of a complete configuration, whose pages of the same number lie side by side.
+func newHostStores(n int, cfg Config) ([]*hostStore, error) {
+	stores := make([]*hostStore, n)
+	for i := range stores {
+		stores[i] = &hostStore{cfg: cfg}
+	}
+	rows := cfg.PageSize * cfg.NumKVHeads // of a page
 	for i, h := range cfg.halves() {
-		p := cfg.plane(h)
-		var err error
-		if p.keep, err = s.reserve(rows * h.t.RowBytes(h.dim)); err != nil {
+		page := rows * h.t.RowBytes(h.dim)
+		data, err := reserve(stores, cfg.NumPages*page)
+		if err != nil {
 			return nil, err
 		}
-		p.Data = p.keep.data
+		var scales *memory
 		if h.scales.Kind == TokenScale {
-			if p.Scales.keep, err = s.reserve(rows * h.scaleBytes()); err != nil {
+			if scales, err = reserve(stores, cfg.NumPages*rows*h.scaleBytes()); err != nil {
 				return nil, err
 			}
-			p.Scales.Values = p.Scales.keep.floats()
 		}
-		*[...]*Plane{&s.k, &s.v}[i] = p
+		for j, s := range stores {
+			p := cfg.plane(h)
+			p.PageStride *= n
+			p.keep, p.Data = data, data.data[j*page:]
+			if scales != nil {
+				p.Scales.PageStride *= n
+				p.Scales.keep, p.Scales.Values = scales, scales.floats()[j*rows:]
+			}
+			*[...]*Plane{&s.k, &s.v}[i] = p
+		}
 	}
-	return s, nil
+	return stores, nil
 }
 
-func (s *hostStore) reserve(n int) (*memory, error) {
-	m, err := newMemory(n)
+// reserve takes memory of so many bytes for each store.
+func reserve(stores []*hostStore, bytes int) (*memory, error) {
+	m, err := newMemory(bytes * len(stores))
 	if err != nil {
 		return nil, err
 	}
-	s.memory = append(s.memory, m)
+	m.users.Store(int32(len(stores)))
+	for _, s := range stores {
+		s.memory = append(s.memory, m)
+	}
 	return m, nil
 }
 

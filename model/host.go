@@ -9,6 +9,7 @@ import (
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/internal/filemap"
 	"github.com/flashdec/flashdec/internal/network"
+	"github.com/flashdec/flashdec/kv"
 )
 
 // host is the CPU's steps: buffers that outlive a batch, for the next one. It implements [network.Steps].
@@ -40,14 +41,20 @@ var _ network.Steps = (*host)(nil)
 
 // newHost makes the CPU's steps, and a cache a layer.
 func newHost(n *network.Network, engine *flashdec.Engine, threads int, rowByRow bool, o network.Options) (*host, error) {
-	b := &host{net: n, engine: engine, options: o}
-	for i := range n.Layers {
-		k := n.Layers[i].Kind
-		cache, err := engine.NewCache(o.Cache[k])
+	b := &host{net: n, engine: engine, options: o, caches: make([]network.Cache, len(n.Layers))}
+	for k := range numKinds {
+		if !n.Has(k) {
+			continue
+		}
+		caches, err := kv.NewTogether(n.NumLayers(k), o.Cache[k])
 		if err != nil {
 			return nil, errors.Join(err, b.closeCaches())
 		}
-		b.caches = append(b.caches, network.Cache{Cache: cache, Kind: k})
+		for i := range n.Layers {
+			if n.Layers[i].Kind == k {
+				b.caches[i], caches = network.Cache{Cache: caches[0], Kind: k}, caches[1:]
+			}
+		}
 	}
 	b.crew = newCrew(threads, engine.Assist)
 	b.crew.rowByRow = rowByRow
@@ -72,7 +79,9 @@ func (b *host) Close() error {
 func (b *host) closeCaches() error {
 	var err error
 	for _, c := range b.caches {
-		err = errors.Join(err, c.Close())
+		if c.Cache != nil { // else there was too little memory
+			err = errors.Join(err, c.Close())
+		}
 	}
 	return err
 }
