@@ -19,10 +19,11 @@ type crew struct {
 
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
-	dots       [gguf.Q6_K + 1]simd.DotFunc // of types whose rows the kernels read where they lie
-	vectors    []simd.Vector               // rows of x as these take them
-	blocks     []simd.Block                // of the products that take them
-	rowByRow   bool                        // a row's products are the same bits whatever rows are beside it
+	streams    [simd.NumElems]simd.RowsFunc // nil where there is none
+	dots       [gguf.Q6_K + 1]simd.DotFunc  // of types whose rows the kernels read where they lie
+	vectors    []simd.Vector                // rows of x as these take them
+	blocks     []simd.Block                 // of the products that take them
+	rowByRow   bool                         // a row's products are the same bits whatever rows are beside it
 
 	// state is the job's number, whether it is open, and how many joined. What follows is written before
 	// a job opens and read by those who joined alone.
@@ -79,7 +80,7 @@ func newCrew(threads int, assist func(until func() bool) bool) *crew {
 		c.seats[i] = &seat{crew: c, number: i}
 	}
 	for e := range simd.Elem(simd.NumElems) {
-		c.scores[e], c.accumulate[e] = simd.Scores(e), simd.Accumulate(e)
+		c.scores[e], c.accumulate[e], c.streams[e] = simd.Scores(e), simd.Accumulate(e), simd.Rows(e)
 	}
 	for t, b := range blockOf {
 		c.dots[t] = simd.Dot(b)

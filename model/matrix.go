@@ -40,17 +40,24 @@ type product struct {
 }
 
 // spanBytes is about how much of a matrix a task takes: long enough to be worth the taking and for
-// memory to stream, short enough that all are done at about the same time.
-const spanBytes = 32 << 10
+// memory to stream, short enough that all are done at about the same time. Rows of plain types are
+// longer, and each beginning costs them more.
+const (
+	spanBytes      = 32 << 10 // docs/calibration.md
+	plainSpanBytes = 64 << 10
+)
 
 // span is how many outputs a task takes: a multiple of 16, so that no two tasks write into one cache
 // line of a row.
 func (p *product) span() int {
-	perOutput := p.w.RowBytes()
+	perOutput, bytes := p.w.RowBytes(), spanBytes
 	if p.w.ByColumns {
 		perOutput = max(perOutput*p.w.Rows/p.w.Cols, 1)
 	}
-	return min(max(spanBytes/perOutput&^15, 16), max(p.w.Outputs(), 1))
+	if _, plain := elemOf(p.w.Type); plain {
+		bytes = plainSpanBytes
+	}
+	return min(max(bytes/perOutput&^15, 16), max(p.w.Outputs(), 1))
 }
 
 func (p *product) numSpans() int { return (p.w.Outputs() + p.span() - 1) / p.span() }
@@ -128,6 +135,10 @@ const aheadBytes = 16 << 10 // docs/calibration.md
 func (p *product) inPlace(s *seat, n, lo, hi int) {
 	e, _ := elemOf(p.w.Type)
 	scores, size := s.crew.scores[e], p.w.RowBytes()
+	if stream := s.crew.streams[e]; stream != nil && n == 1 && !s.crew.rowByRow && p.w.Cols%simd.RowStep == 0 {
+		stream(p.y[lo:hi], p.x[:p.w.Cols], p.w.Data[lo*size:hi*size])
+		return
+	}
 	lead := max(aheadBytes/size, 1)
 	for lo < hi {
 		list := rowList(s.off[0][:], lo, hi, size)

@@ -211,6 +211,26 @@ func dotFor(b Block) DotFunc {
 	return float
 }
 
+// rowsKernel is assembly for rows of floats that follow one another.
+type rowsKernel = func(y *float32, rows int, row *byte, x *float32, steps int)
+
+// rowsAVX2 serves processors with AVX-512, too: wider vectors read no faster (docs/calibration.md).
+var rowsAVX2 = [...]rowsKernel{F32: rowsF32AVX2, F16: rowsF16AVX2, BF16: rowsBF16AVX2}
+
+func rowsFor(e Elem) RowsFunc {
+	if !useAVX2 || int(e) >= len(rowsAVX2) {
+		return nil
+	}
+	kernel := rowsAVX2[e]
+	return func(y, x []float32, data []byte) {
+		if len(y) == 0 {
+			return
+		}
+		_ = data[len(y)*e.RowBytes(len(x))-1]
+		kernel(&y[0], len(y), &data[0], &x[0], len(x)/RowStep)
+	}
+}
+
 // narrowKernel is assembly that stores whole vectors of float32 as another type.
 type narrowKernel = func(dst *byte, x *float32, vectors int)
 

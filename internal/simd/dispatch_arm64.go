@@ -62,6 +62,8 @@ func dotFor(b Block) DotFunc {
 	return dotPlain(b)
 }
 
+func rowsFor(Elem) RowsFunc { return nil }
+
 func scaleScores(s []float32, stride, rows int, x []float32) {
 	keys := len(x)
 	if rows == 0 || keys == 0 || !useNEON {

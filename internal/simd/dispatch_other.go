@@ -45,3 +45,5 @@ func average(dst []float32, weight []float64, o [][]float32, l float64) {
 func fetch([]float32, []int) {}
 
 func gate(h, g, a, u []float32) { gateGeneric(h, g, a, u) }
+
+func rowsFor(Elem) RowsFunc { return nil }

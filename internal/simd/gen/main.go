@@ -37,6 +37,9 @@ func run(dir string) error {
 			return err
 		}
 	}
+	if err := write(dir, "rows", &avx2, rowsFile); err != nil {
+		return err
+	}
 	if err := write(dir, "fixed", &avx512, fixedFile); err != nil {
 		return err
 	}
