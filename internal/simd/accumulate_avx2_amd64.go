@@ -7,104 +7,104 @@ package simd
 // accumulateF32x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF32x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF32x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF16x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF16x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF16x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateBF16x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateBF16x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateBF16x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE4M3x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE4M3x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE4M3x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE5M2x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE5M2x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateE5M2x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI8x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI8x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI8x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI4x1AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 1 rows.
 //
 //go:noescape
-func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI4x2AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 2 rows.
 //
 //go:noescape
-func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateI4x4AVX2 computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

@@ -4,54 +4,79 @@
 
 #include "textflag.h"
 
-// func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -61,75 +86,93 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed2
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
+
+resumed2:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
 
 keys1:
-	MOVQ  32(SP), DX
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead2done
+	JZ    ahead3done
 
-ahead2:
+ahead3:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead2fewer
+	JCS     ahead3fewer
 
-ahead2four:
+ahead3four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead2four
+	JCC        ahead3four
 
-ahead2fewer:
+ahead3fewer:
 	ADDQ $+4, R11
-	JZ   ahead2touched
+	JZ   ahead3touched
 
-ahead2one:
+ahead3one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead2one
+	JNZ        ahead3one
 
-ahead2touched:
+ahead3touched:
 	TESTQ SI, SI
-	JNZ   ahead2done
-	MOVQ  16(SP), SI
+	JNZ   ahead3done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead2row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead2done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead3done
 
-ahead2row:
-	MOVQ  aheadOff+72(FP), BX
+ahead3row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead2
+	JNZ   ahead3
 
-ahead2done:
+ahead3done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y9
 	VMOVUPS      (DX), Y10
@@ -154,16 +197,35 @@ ahead2done:
 	JGE          keys1done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset3
+	JEQ          offset4
 	MOVQ         (CX)(DI*8), R9
 
-offset3:
+offset4:
 	JMP keys1
 
 keys1done:
+	CMPQ    56(SP), $+0
+	JEQ     last5
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     aside5
+
+last5:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -194,171 +256,53 @@ keys1done:
 	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
 	VMOVUPS      Y8, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside5:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
-
-keys4:
-	MOVQ  32(SP), DX
-	TESTQ DX, DX
-	JZ    ahead5done
-
-ahead5:
-	MOVQ    SI, R11
-	CMPQ    DX, R11
-	CMOVQCS DX, R11
-	SUBQ    R11, SI
-	SUBQ    R11, DX
-	SUBQ    $+4, R11
-	JCS     ahead5fewer
-
-ahead5four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R11
-	JCC        ahead5four
-
-ahead5fewer:
-	ADDQ $+4, R11
-	JZ   ahead5touched
-
-ahead5one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R11
-	JNZ        ahead5one
-
-ahead5touched:
-	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead5done
-
-ahead5row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DX, DX
-	JNZ   ahead5
-
-ahead5done:
-	LEAQ         (R8)(R9*1), DX
-	VBROADCASTSS (AX), Y5
-	VMOVUPS      (DX), Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VMOVUPS      32(DX), Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VMOVUPS      64(DX), Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      96(DX), Y6
-	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, AX
-	INCQ         DI
-	CMPQ         DI, keys+56(FP)
-	JGE          keys4done
-	ADDQ         R10, R9
-	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset6
-	MOVQ         (CX)(DI*8), R9
-
-offset6:
-	JMP keys4
-
-keys4done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         CX, CX
-	VMOVD        CX, X5
-	VPBROADCASTD X5, Y5
-	VBROADCASTSS (DX), Y6
-	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (AX), Y5, Y7
-	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (AX)
-	VANDPS       32(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(AX)
-	VANDPS       64(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(AX)
-	VANDPS       96(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
-
-width4done:
-rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, (SP)
+	CMPQ    64(SP), $+0
+	JEQ     resumed7
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
 	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
 
-keys7:
-	MOVQ  32(SP), DX
+resumed7:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys6:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
 	JZ    ahead8done
 
@@ -393,23 +337,185 @@ ahead8one:
 ahead8touched:
 	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  16(SP), SI
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
 	JLT   ahead8row
-	MOVQ  $+0, 32(SP)
+	MOVQ  $+0, 40(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
 	JNZ   ahead8
 
 ahead8done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VMOVUPS      (DX), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VMOVUPS      32(DX), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VMOVUPS      64(DX), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      96(DX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys6done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset9
+	MOVQ         (CX)(DI*8), R9
+
+offset9:
+	JMP keys6
+
+keys6done:
+	CMPQ    56(SP), $+0
+	JEQ     last10
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     aside10
+
+last10:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
+	VPBROADCASTD X5, Y5
+	VBROADCASTSS (DX), Y6
+	VCMPPS       $0x04, Y5, Y6, Y5
+	VANDPS       (AX), Y5, Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y2
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y3
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y4
+	VMOVUPS      Y4, 96(AX)
+
+aside10:
+	ADDQ $+128, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
+
+width4done:
+rest:
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x02, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	CMPQ       64(SP), $+0
+	JEQ        resumed12
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+
+resumed12:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys11:
+	MOVQ  40(SP), DX
+	TESTQ DX, DX
+	JZ    ahead13done
+
+ahead13:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R11
+	JZ   ahead13touched
+
+ahead13one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R11
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ SI, SI
+	JNZ   ahead13done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead13done
+
+ahead13row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead13
+
+ahead13done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y3
 	VMOVUPS      (DX), Y4
@@ -417,19 +523,31 @@ ahead8done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys7done
+	JGE          keys11done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset9
+	JEQ          offset14
 	MOVQ         (CX)(DI*8), R9
 
-offset9:
-	JMP keys7
+offset14:
+	JMP keys11
 
-keys7done:
+keys11done:
+	CMPQ       56(SP), $+0
+	JEQ        last15
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	JMP        aside15
+
+last15:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X3
@@ -440,65 +558,128 @@ keys7done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
 	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside15:
+	ADDQ $+32, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead10done
+	JZ    ahead16done
 
-ahead10:
+ahead16:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead10fewer
+	JCS     ahead16fewer
 
-ahead10four:
+ahead16four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead10four
+	JCC        ahead16four
 
-ahead10fewer:
+ahead16fewer:
 	ADDQ $+4, CX
-	JZ   ahead10touched
+	JZ   ahead16touched
 
-ahead10one:
+ahead16one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead10one
+	JNZ        ahead16one
 
-ahead10touched:
+ahead16touched:
 	TESTQ SI, SI
-	JNZ   ahead10done
-	MOVQ  16(SP), SI
+	JNZ   ahead16done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead10row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead10done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead16done
 
-ahead10row:
-	MOVQ  aheadOff+72(FP), BX
+ahead16row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead10
+	JNZ   ahead16
 
-ahead10done:
+ahead16done:
 	VZEROUPPER
 	RET
 
@@ -520,54 +701,79 @@ DATA lanesAVX2<>+56(SB)/4, $0xffffffff
 DATA lanesAVX2<>+60(SB)/4, $0xffffffff
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
-// func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -577,75 +783,94 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed18
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
 
-keys11:
-	MOVQ  32(SP), DI
+resumed18:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys17:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead12done
+	JZ    ahead19done
 
-ahead12:
+ahead19:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead12fewer
+	JCS     ahead19fewer
 
-ahead12four:
+ahead19four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead12four
+	JCC        ahead19four
 
-ahead12fewer:
+ahead19fewer:
 	ADDQ $+4, R12
-	JZ   ahead12touched
+	JZ   ahead19touched
 
-ahead12one:
+ahead19one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead12one
+	JNZ        ahead19one
 
-ahead12touched:
+ahead19touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
-	MOVQ  16(SP), SI
+	JNZ   ahead19done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead12row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead12done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead19row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead19done
 
-ahead12row:
-	MOVQ  aheadOff+72(FP), BX
+ahead19row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead12
+	JNZ   ahead19
 
-ahead12done:
+ahead19done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -664,19 +889,39 @@ ahead12done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys11done
+	JGE          keys17done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset13
+	JEQ          offset20
 	MOVQ         (DX)(R8*8), R10
 
-offset13:
-	JMP keys11
+offset20:
+	JMP keys17
 
-keys11done:
+keys17done:
+	CMPQ    56(SP), $+0
+	JEQ     last21
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	VMOVUPS Y7, 64(AX)
+	VMOVUPS Y8, 96(AX)
+	JMP     aside21
+
+last21:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -710,97 +955,112 @@ keys11done:
 	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside21:
+	ADDQ $+128, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x02, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed23
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
 
-keys14:
-	MOVQ  32(SP), DI
+resumed23:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys22:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead15done
+	JZ    ahead24done
 
-ahead15:
+ahead24:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead15fewer
+	JCS     ahead24fewer
 
-ahead15four:
+ahead24four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead15four
+	JCC        ahead24four
 
-ahead15fewer:
+ahead24fewer:
 	ADDQ $+4, R12
-	JZ   ahead15touched
+	JZ   ahead24touched
 
-ahead15one:
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead15one
+	JNZ        ahead24one
 
-ahead15touched:
+ahead24touched:
 	TESTQ SI, SI
-	JNZ   ahead15done
-	MOVQ  16(SP), SI
+	JNZ   ahead24done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead15row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead15done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead24done
 
-ahead15row:
-	MOVQ  aheadOff+72(FP), BX
+ahead24row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead15
+	JNZ   ahead24
 
-ahead15done:
+ahead24done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y4
 	VBROADCASTSS (AX)(CX*1), Y5
@@ -810,19 +1070,33 @@ ahead15done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys14done
+	JGE          keys22done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset16
+	JEQ          offset25
 	MOVQ         (DX)(R8*8), R10
 
-offset16:
-	JMP keys14
+offset25:
+	JMP keys22
 
-keys14done:
+keys22done:
+	CMPQ       56(SP), $+0
+	JEQ        last26
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	JMP        aside26
+
+last26:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -840,116 +1114,204 @@ keys14done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
 	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside26:
+	ADDQ $+32, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead17done
+	JZ    ahead27done
 
-ahead17:
+ahead27:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead17fewer
+	JCS     ahead27fewer
 
-ahead17four:
+ahead27four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead17four
+	JCC        ahead27four
 
-ahead17fewer:
+ahead27fewer:
 	ADDQ $+4, CX
-	JZ   ahead17touched
+	JZ   ahead27touched
 
-ahead17one:
+ahead27one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead17one
+	JNZ        ahead27one
 
-ahead17touched:
+ahead27touched:
 	TESTQ SI, SI
-	JNZ   ahead17done
-	MOVQ  16(SP), SI
+	JNZ   ahead27done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead17row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead17done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead27row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead27done
 
-ahead17row:
-	MOVQ  aheadOff+72(FP), BX
+ahead27row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead17
+	JNZ   ahead27
 
-ahead17done:
+ahead27done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -959,76 +1321,97 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed29
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
 
-keys18:
-	MOVQ  32(SP), R8
+resumed29:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys28:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead19done
+	JZ    ahead30done
 
-ahead19:
+ahead30:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead19fewer
+	JCS     ahead30fewer
 
-ahead19four:
+ahead30four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead19four
+	JCC        ahead30four
 
-ahead19fewer:
+ahead30fewer:
 	ADDQ $+4, R13
-	JZ   ahead19touched
+	JZ   ahead30touched
 
-ahead19one:
+ahead30one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead19one
+	JNZ        ahead30one
 
-ahead19touched:
+ahead30touched:
 	TESTQ SI, SI
-	JNZ   ahead19done
-	MOVQ  16(SP), SI
+	JNZ   ahead30done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead19row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead19done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead30row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead30done
 
-ahead19row:
-	MOVQ  aheadOff+72(FP), BX
+ahead30row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead19
+	JNZ   ahead30
 
-ahead19done:
+ahead30done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -1048,19 +1431,41 @@ ahead19done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys18done
+	JGE          keys28done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset20
+	JEQ          offset31
 	MOVQ         (DI)(R9*8), R11
 
-offset20:
-	JMP keys18
+offset31:
+	JMP keys28
 
-keys18done:
+keys28done:
+	CMPQ    56(SP), $+0
+	JEQ     last32
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y8, 32(AX)
+	JMP     aside32
+
+last32:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -1100,100 +1505,119 @@ keys18done:
 	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside32:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x02, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x02, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	CMPQ       64(SP), $+0
+	JEQ        resumed34
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y5
 
-keys21:
-	MOVQ  32(SP), R8
+resumed34:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys33:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead22done
+	JZ    ahead35done
 
-ahead22:
+ahead35:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead22fewer
+	JCS     ahead35fewer
 
-ahead22four:
+ahead35four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead22four
+	JCC        ahead35four
 
-ahead22fewer:
+ahead35fewer:
 	ADDQ $+4, R13
-	JZ   ahead22touched
+	JZ   ahead35touched
 
-ahead22one:
+ahead35one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead22one
+	JNZ        ahead35one
 
-ahead22touched:
+ahead35touched:
 	TESTQ SI, SI
-	JNZ   ahead22done
-	MOVQ  16(SP), SI
+	JNZ   ahead35done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead22row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead22done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead35row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead35done
 
-ahead22row:
-	MOVQ  aheadOff+72(FP), BX
+ahead35row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead22
+	JNZ   ahead35
 
-ahead22done:
+ahead35done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(CX*1), Y7
@@ -1208,19 +1632,37 @@ ahead22done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys21done
+	JGE          keys33done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset23
+	JEQ          offset36
 	MOVQ         (DI)(R9*8), R11
 
-offset23:
-	JMP keys21
+offset36:
+	JMP keys33
 
-keys21done:
+keys33done:
+	CMPQ       56(SP), $+0
+	JEQ        last37
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y1, (AX)
+	JMP        aside37
+
+last37:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -1252,116 +1694,204 @@ keys21done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside37:
+	ADDQ $+32, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead24done
+	JZ    ahead38done
 
-ahead24:
+ahead38:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead24fewer
+	JCS     ahead38fewer
 
-ahead24four:
+ahead38four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead24four
+	JCC        ahead38four
 
-ahead24fewer:
+ahead38fewer:
 	ADDQ $+4, CX
-	JZ   ahead24touched
+	JZ   ahead38touched
 
-ahead24one:
+ahead38one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead24one
+	JNZ        ahead38one
 
-ahead24touched:
+ahead38touched:
 	TESTQ SI, SI
-	JNZ   ahead24done
-	MOVQ  16(SP), SI
+	JNZ   ahead38done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead24row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead24done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead38row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead38done
 
-ahead24row:
-	MOVQ  aheadOff+72(FP), BX
+ahead38row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead24
+	JNZ   ahead38
 
-ahead24done:
+ahead38done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -1371,75 +1901,93 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed40
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
 
-keys25:
-	MOVQ  32(SP), DX
+resumed40:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys39:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead26done
+	JZ    ahead41done
 
-ahead26:
+ahead41:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead26fewer
+	JCS     ahead41fewer
 
-ahead26four:
+ahead41four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead26four
+	JCC        ahead41four
 
-ahead26fewer:
+ahead41fewer:
 	ADDQ $+4, R11
-	JZ   ahead26touched
+	JZ   ahead41touched
 
-ahead26one:
+ahead41one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead26one
+	JNZ        ahead41one
 
-ahead26touched:
+ahead41touched:
 	TESTQ SI, SI
-	JNZ   ahead26done
-	MOVQ  16(SP), SI
+	JNZ   ahead41done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead26row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead26done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead41row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead41done
 
-ahead26row:
-	MOVQ  aheadOff+72(FP), BX
+ahead41row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead26
+	JNZ   ahead41
 
-ahead26done:
+ahead41done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y9
 	VCVTPH2PS    (DX), Y10
@@ -1461,19 +2009,38 @@ ahead26done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys25done
+	JGE          keys39done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset27
+	JEQ          offset42
 	MOVQ         (CX)(DI*8), R9
 
-offset27:
-	JMP keys25
+offset42:
+	JMP keys39
 
-keys25done:
+keys39done:
+	CMPQ    56(SP), $+0
+	JEQ     last43
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     aside43
+
+last43:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -1504,88 +2071,104 @@ keys25done:
 	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
 	VMOVUPS      Y8, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside43:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed45
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
 
-keys28:
-	MOVQ  32(SP), DX
+resumed45:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys44:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead29done
+	JZ    ahead46done
 
-ahead29:
+ahead46:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead29fewer
+	JCS     ahead46fewer
 
-ahead29four:
+ahead46four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead29four
+	JCC        ahead46four
 
-ahead29fewer:
+ahead46fewer:
 	ADDQ $+4, R11
-	JZ   ahead29touched
+	JZ   ahead46touched
 
-ahead29one:
+ahead46one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead29one
+	JNZ        ahead46one
 
-ahead29touched:
+ahead46touched:
 	TESTQ SI, SI
-	JNZ   ahead29done
-	MOVQ  16(SP), SI
+	JNZ   ahead46done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead29row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead29done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead46row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead46done
 
-ahead29row:
-	MOVQ  aheadOff+72(FP), BX
+ahead46row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead29
+	JNZ   ahead46
 
-ahead29done:
+ahead46done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y5
 	VCVTPH2PS    (DX), Y6
@@ -1599,19 +2182,34 @@ ahead29done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys28done
+	JGE          keys44done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset30
+	JEQ          offset47
 	MOVQ         (CX)(DI*8), R9
 
-offset30:
-	JMP keys28
+offset47:
+	JMP keys44
 
-keys28done:
+keys44done:
+	CMPQ    56(SP), $+0
+	JEQ     last48
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     aside48
+
+last48:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -1630,96 +2228,109 @@ keys28done:
 	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
 	VMOVUPS      Y4, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside48:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	CMPQ       64(SP), $+0
+	JEQ        resumed50
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
 
-keys31:
-	MOVQ  32(SP), DX
+resumed50:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys49:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead32done
+	JZ    ahead51done
 
-ahead32:
+ahead51:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead32fewer
+	JCS     ahead51fewer
 
-ahead32four:
+ahead51four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead32four
+	JCC        ahead51four
 
-ahead32fewer:
+ahead51fewer:
 	ADDQ $+4, R11
-	JZ   ahead32touched
+	JZ   ahead51touched
 
-ahead32one:
+ahead51one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead32one
+	JNZ        ahead51one
 
-ahead32touched:
+ahead51touched:
 	TESTQ SI, SI
-	JNZ   ahead32done
-	MOVQ  16(SP), SI
+	JNZ   ahead51done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead32row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead32done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead51row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead51done
 
-ahead32row:
-	MOVQ  aheadOff+72(FP), BX
+ahead51row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead32
+	JNZ   ahead51
 
-ahead32done:
+ahead51done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y3
 	VCVTPH2PS    (DX), Y4
@@ -1727,19 +2338,31 @@ ahead32done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys31done
+	JGE          keys49done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset33
+	JEQ          offset52
 	MOVQ         (CX)(DI*8), R9
 
-offset33:
-	JMP keys31
+offset52:
+	JMP keys49
 
-keys31done:
+keys49done:
+	CMPQ       56(SP), $+0
+	JEQ        last53
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	JMP        aside53
+
+last53:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X3
@@ -1750,116 +2373,204 @@ keys31done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
 	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside53:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead34done
+	JZ    ahead54done
 
-ahead34:
+ahead54:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead34fewer
+	JCS     ahead54fewer
 
-ahead34four:
+ahead54four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead34four
+	JCC        ahead54four
 
-ahead34fewer:
+ahead54fewer:
 	ADDQ $+4, CX
-	JZ   ahead34touched
+	JZ   ahead54touched
 
-ahead34one:
+ahead54one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead34one
+	JNZ        ahead54one
 
-ahead34touched:
+ahead54touched:
 	TESTQ SI, SI
-	JNZ   ahead34done
-	MOVQ  16(SP), SI
+	JNZ   ahead54done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead34row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead34done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead54row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead54done
 
-ahead34row:
-	MOVQ  aheadOff+72(FP), BX
+ahead54row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead34
+	JNZ   ahead54
 
-ahead34done:
+ahead54done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -1869,75 +2580,94 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed56
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
 
-keys35:
-	MOVQ  32(SP), DI
+resumed56:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys55:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead36done
+	JZ    ahead57done
 
-ahead36:
+ahead57:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead36fewer
+	JCS     ahead57fewer
 
-ahead36four:
+ahead57four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead36four
+	JCC        ahead57four
 
-ahead36fewer:
+ahead57fewer:
 	ADDQ $+4, R12
-	JZ   ahead36touched
+	JZ   ahead57touched
 
-ahead36one:
+ahead57one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead36one
+	JNZ        ahead57one
 
-ahead36touched:
+ahead57touched:
 	TESTQ SI, SI
-	JNZ   ahead36done
-	MOVQ  16(SP), SI
+	JNZ   ahead57done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead36row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead36done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead57row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead57done
 
-ahead36row:
-	MOVQ  aheadOff+72(FP), BX
+ahead57row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead36
+	JNZ   ahead57
 
-ahead36done:
+ahead57done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -1956,19 +2686,39 @@ ahead36done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys35done
+	JGE          keys55done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset37
+	JEQ          offset58
 	MOVQ         (DX)(R8*8), R10
 
-offset37:
-	JMP keys35
+offset58:
+	JMP keys55
 
-keys35done:
+keys55done:
+	CMPQ    56(SP), $+0
+	JEQ     last59
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	VMOVUPS Y7, 64(AX)
+	VMOVUPS Y8, 96(AX)
+	JMP     aside59
+
+last59:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -2002,97 +2752,112 @@ keys35done:
 	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside59:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed61
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
 
-keys38:
-	MOVQ  32(SP), DI
+resumed61:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys60:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead39done
+	JZ    ahead62done
 
-ahead39:
+ahead62:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead39fewer
+	JCS     ahead62fewer
 
-ahead39four:
+ahead62four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead39four
+	JCC        ahead62four
 
-ahead39fewer:
+ahead62fewer:
 	ADDQ $+4, R12
-	JZ   ahead39touched
+	JZ   ahead62touched
 
-ahead39one:
+ahead62one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead39one
+	JNZ        ahead62one
 
-ahead39touched:
+ahead62touched:
 	TESTQ SI, SI
-	JNZ   ahead39done
-	MOVQ  16(SP), SI
+	JNZ   ahead62done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead39row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead39done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead62row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead62done
 
-ahead39row:
-	MOVQ  aheadOff+72(FP), BX
+ahead62row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead39
+	JNZ   ahead62
 
-ahead39done:
+ahead62done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y4
 	VBROADCASTSS (AX)(CX*1), Y5
@@ -2102,19 +2867,33 @@ ahead39done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys38done
+	JGE          keys60done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset40
+	JEQ          offset63
 	MOVQ         (DX)(R8*8), R10
 
-offset40:
-	JMP keys38
+offset63:
+	JMP keys60
 
-keys38done:
+keys60done:
+	CMPQ       56(SP), $+0
+	JEQ        last64
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	JMP        aside64
+
+last64:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -2132,1323 +2911,76 @@ keys38done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
 	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside64:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
-	NEGQ  AX
+	MOVQ  heads+64(FP), AX
 	TESTQ AX, AX
-	JZ    ahead41done
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
 
-ahead41:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead41fewer
-
-ahead41four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead41four
-
-ahead41fewer:
-	ADDQ $+4, CX
-	JZ   ahead41touched
-
-ahead41one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead41one
-
-ahead41touched:
-	TESTQ SI, SI
-	JNZ   ahead41done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead41row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead41done
-
-ahead41row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead41
-
-ahead41done:
-	VZEROUPPER
-	RET
-
-// func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $40-96
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	MOVQ         $+1, DX
-	SHRQ         $0x04, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+88(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 32(SP)
-
-nothingAhead:
-width2:
-	CMPQ    8(SP), $+16
-	JLT     width2done
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
-
-keys42:
-	MOVQ  32(SP), R8
-	TESTQ R8, R8
-	JZ    ahead43done
-
-ahead43:
-	MOVQ    SI, R13
-	CMPQ    R8, R13
-	CMOVQCS R8, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R8
-	SUBQ    $+4, R13
-	JCS     ahead43fewer
-
-ahead43four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R13
-	JCC        ahead43four
-
-ahead43fewer:
-	ADDQ $+4, R13
-	JZ   ahead43touched
-
-ahead43one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R13
-	JNZ        ahead43one
-
-ahead43touched:
-	TESTQ SI, SI
-	JNZ   ahead43done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead43row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead43done
-
-ahead43row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ R8, R8
-	JNZ   ahead43
-
-ahead43done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Y9
-	VBROADCASTSS (AX)(CX*1), Y10
-	VBROADCASTSS (AX)(CX*2), Y11
-	VBROADCASTSS (DX)(CX*2), Y12
-	VCVTPH2PS    (R8), Y13
-	VFMADD231PS  Y9, Y13, Y1
-	VFMADD231PS  Y10, Y13, Y3
-	VFMADD231PS  Y11, Y13, Y5
-	VFMADD231PS  Y12, Y13, Y7
-	VCVTPH2PS    16(R8), Y13
-	VFMADD231PS  Y9, Y13, Y2
-	VFMADD231PS  Y10, Y13, Y4
-	VFMADD231PS  Y11, Y13, Y6
-	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys42done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset44
-	MOVQ         (DI)(R9*8), R11
-
-offset44:
-	JMP keys42
-
-keys42done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         DI, DI
-	VMOVD        DI, X9
-	VPBROADCASTD X9, Y9
-	VBROADCASTSS (DX), Y10
-	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (AX), Y11, Y12
-	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (AX)
-	VANDPS       32(AX), Y11, Y1
-	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 4(DX), Y1
-	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (AX), Y2, Y10
-	VFMADD231PS  Y10, Y1, Y3
-	VMOVUPS      Y3, (AX)
-	VANDPS       32(AX), Y2, Y2
-	VFMADD231PS  Y2, Y1, Y4
-	VMOVUPS      Y4, 32(AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 8(DX), Y1
-	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (AX), Y2, Y3
-	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (AX)
-	VANDPS       32(AX), Y2, Y2
-	VFMADD231PS  Y2, Y1, Y6
-	VMOVUPS      Y6, 32(AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 12(DX), Y1
-	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (AX), Y2, Y3
-	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, (AX)
-	VANDPS       32(AX), Y2, Y2
-	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
-
-width2done:
-rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
-
-keys45:
-	MOVQ  32(SP), R8
-	TESTQ R8, R8
-	JZ    ahead46done
-
-ahead46:
-	MOVQ    SI, R13
-	CMPQ    R8, R13
-	CMOVQCS R8, R13
-	SUBQ    R13, SI
-	SUBQ    R13, R8
-	SUBQ    $+4, R13
-	JCS     ahead46fewer
-
-ahead46four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R13
-	JCC        ahead46four
-
-ahead46fewer:
-	ADDQ $+4, R13
-	JZ   ahead46touched
-
-ahead46one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R13
-	JNZ        ahead46one
-
-ahead46touched:
-	TESTQ SI, SI
-	JNZ   ahead46done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead46row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead46done
-
-ahead46row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ R8, R8
-	JNZ   ahead46
-
-ahead46done:
-	LEAQ         (R10)(R11*1), R8
-	VBROADCASTSS (AX), Y6
-	VBROADCASTSS (AX)(CX*1), Y7
-	VBROADCASTSS (AX)(CX*2), Y8
-	VBROADCASTSS (DX)(CX*2), Y9
-	VCVTPH2PS    (R8), Y10
-	VFMADD231PS  Y6, Y10, Y2
-	VFMADD231PS  Y7, Y10, Y3
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         $+4, AX
-	ADDQ         $+4, DX
-	INCQ         R9
-	CMPQ         R9, keys+56(FP)
-	JGE          keys45done
-	ADDQ         R12, R11
-	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset47
-	MOVQ         (DI)(R9*8), R11
-
-offset47:
-	JMP keys45
-
-keys45done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         DI, DI
-	VMOVD        DI, X6
-	VPBROADCASTD X6, Y6
-	VBROADCASTSS (DX), Y7
-	VCMPPS       $0x04, Y6, Y7, Y8
-	VANDPS       Y1, Y8, Y8
-	VMASKMOVPS   (AX), Y8, Y8
-	VFMADD231PS  Y8, Y7, Y2
-	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 4(DX), Y2
-	VCMPPS       $0x04, Y6, Y2, Y7
-	VANDPS       Y1, Y7, Y7
-	VMASKMOVPS   (AX), Y7, Y7
-	VFMADD231PS  Y7, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 8(DX), Y2
-	VCMPPS       $0x04, Y6, Y2, Y3
-	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (AX), Y3, Y3
-	VFMADD231PS  Y3, Y2, Y4
-	VMASKMOVPS   Y4, Y1, (AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 12(DX), Y2
-	VCMPPS       $0x04, Y6, Y2, Y3
-	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (AX), Y3, Y3
-	VFMADD231PS  Y3, Y2, Y5
-	VMASKMOVPS   Y5, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
-
-done:
-	MOVQ  32(SP), AX
-	NEGQ  AX
-	TESTQ AX, AX
-	JZ    ahead48done
-
-ahead48:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead48fewer
-
-ahead48four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead48four
-
-ahead48fewer:
-	ADDQ $+4, CX
-	JZ   ahead48touched
-
-ahead48one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead48one
-
-ahead48touched:
-	TESTQ SI, SI
-	JNZ   ahead48done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead48row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead48done
-
-ahead48row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead48
-
-ahead48done:
-	VZEROUPPER
-	RET
-
-// func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $40-96
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	MOVQ         $+1, DX
-	SHRQ         $0x06, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+88(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 32(SP)
-
-nothingAhead:
-width8:
-	CMPQ    8(SP), $+64
-	JLT     width8done
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
-
-keys49:
-	MOVQ  32(SP), DX
-	TESTQ DX, DX
-	JZ    ahead50done
-
-ahead50:
-	MOVQ    SI, R11
-	CMPQ    DX, R11
-	CMOVQCS DX, R11
-	SUBQ    R11, SI
-	SUBQ    R11, DX
-	SUBQ    $+4, R11
-	JCS     ahead50fewer
-
-ahead50four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R11
-	JCC        ahead50four
-
-ahead50fewer:
-	ADDQ $+4, R11
-	JZ   ahead50touched
-
-ahead50one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R11
-	JNZ        ahead50one
-
-ahead50touched:
-	TESTQ SI, SI
-	JNZ   ahead50done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead50row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead50done
-
-ahead50row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DX, DX
-	JNZ   ahead50
-
-ahead50done:
-	LEAQ         (R8)(R9*1), DX
-	VBROADCASTSS (AX), Y9
-	VPMOVZXWD    (DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y1
-	VPMOVZXWD    16(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y2
-	VPMOVZXWD    32(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y3
-	VPMOVZXWD    48(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y4
-	VPMOVZXWD    64(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y5
-	VPMOVZXWD    80(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y6
-	VPMOVZXWD    96(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y7
-	VPMOVZXWD    112(DX), Y10
-	VPSLLD       $0x10, Y10, Y10
-	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         $+4, AX
-	INCQ         DI
-	CMPQ         DI, keys+56(FP)
-	JGE          keys49done
-	ADDQ         R10, R9
-	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset51
-	MOVQ         (CX)(DI*8), R9
-
-offset51:
-	JMP keys49
-
-keys49done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         CX, CX
-	VMOVD        CX, X9
-	VPBROADCASTD X9, Y9
-	VBROADCASTSS (DX), Y10
-	VCMPPS       $0x04, Y9, Y10, Y9
-	VANDPS       (AX), Y9, Y11
-	VFMADD231PS  Y11, Y10, Y1
-	VMOVUPS      Y1, (AX)
-	VANDPS       32(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(AX)
-	VANDPS       64(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(AX)
-	VANDPS       96(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(AX)
-	VANDPS       128(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y5
-	VMOVUPS      Y5, 128(AX)
-	VANDPS       160(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y6
-	VMOVUPS      Y6, 160(AX)
-	VANDPS       192(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y7
-	VMOVUPS      Y7, 192(AX)
-	VANDPS       224(AX), Y9, Y1
-	VFMADD231PS  Y1, Y10, Y8
-	VMOVUPS      Y8, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
-
-width8done:
-width4:
-	CMPQ    8(SP), $+32
-	JLT     width4done
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
 
-keys52:
-	MOVQ  32(SP), DX
-	TESTQ DX, DX
-	JZ    ahead53done
-
-ahead53:
-	MOVQ    SI, R11
-	CMPQ    DX, R11
-	CMOVQCS DX, R11
-	SUBQ    R11, SI
-	SUBQ    R11, DX
-	SUBQ    $+4, R11
-	JCS     ahead53fewer
-
-ahead53four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R11
-	JCC        ahead53four
-
-ahead53fewer:
-	ADDQ $+4, R11
-	JZ   ahead53touched
-
-ahead53one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R11
-	JNZ        ahead53one
-
-ahead53touched:
-	TESTQ SI, SI
-	JNZ   ahead53done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead53row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead53done
-
-ahead53row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DX, DX
-	JNZ   ahead53
-
-ahead53done:
-	LEAQ         (R8)(R9*1), DX
-	VBROADCASTSS (AX), Y5
-	VPMOVZXWD    (DX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VPMOVZXWD    16(DX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VPMOVZXWD    32(DX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y5, Y6, Y3
-	VPMOVZXWD    48(DX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         $+4, AX
-	INCQ         DI
-	CMPQ         DI, keys+56(FP)
-	JGE          keys52done
-	ADDQ         R10, R9
-	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset54
-	MOVQ         (CX)(DI*8), R9
-
-offset54:
-	JMP keys52
-
-keys52done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         CX, CX
-	VMOVD        CX, X5
-	VPBROADCASTD X5, Y5
-	VBROADCASTSS (DX), Y6
-	VCMPPS       $0x04, Y5, Y6, Y5
-	VANDPS       (AX), Y5, Y7
-	VFMADD231PS  Y7, Y6, Y1
-	VMOVUPS      Y1, (AX)
-	VANDPS       32(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y2
-	VMOVUPS      Y2, 32(AX)
-	VANDPS       64(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y3
-	VMOVUPS      Y3, 64(AX)
-	VANDPS       96(AX), Y5, Y1
-	VFMADD231PS  Y1, Y6, Y4
-	VMOVUPS      Y4, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
-
-width4done:
-rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
-
-keys55:
-	MOVQ  32(SP), DX
-	TESTQ DX, DX
-	JZ    ahead56done
-
-ahead56:
-	MOVQ    SI, R11
-	CMPQ    DX, R11
-	CMOVQCS DX, R11
-	SUBQ    R11, SI
-	SUBQ    R11, DX
-	SUBQ    $+4, R11
-	JCS     ahead56fewer
-
-ahead56four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R11
-	JCC        ahead56four
-
-ahead56fewer:
-	ADDQ $+4, R11
-	JZ   ahead56touched
-
-ahead56one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R11
-	JNZ        ahead56one
-
-ahead56touched:
-	TESTQ SI, SI
-	JNZ   ahead56done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead56row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead56done
-
-ahead56row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DX, DX
-	JNZ   ahead56
-
-ahead56done:
-	LEAQ         (R8)(R9*1), DX
-	VBROADCASTSS (AX), Y3
-	VPMOVZXWD    (DX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         $+4, AX
-	INCQ         DI
-	CMPQ         DI, keys+56(FP)
-	JGE          keys55done
-	ADDQ         R10, R9
-	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset57
-	MOVQ         (CX)(DI*8), R9
-
-offset57:
-	JMP keys55
-
-keys55done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         CX, CX
-	VMOVD        CX, X3
-	VPBROADCASTD X3, Y3
-	VBROADCASTSS (DX), Y4
-	VCMPPS       $0x04, Y3, Y4, Y3
-	VANDPS       Y1, Y3, Y3
-	VMASKMOVPS   (AX), Y3, Y3
-	VFMADD231PS  Y3, Y4, Y2
-	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
-
-done:
-	MOVQ  32(SP), AX
-	NEGQ  AX
-	TESTQ AX, AX
-	JZ    ahead58done
-
-ahead58:
-	MOVQ    SI, CX
-	CMPQ    AX, CX
-	CMOVQCS AX, CX
-	SUBQ    CX, SI
-	SUBQ    CX, AX
-	SUBQ    $+4, CX
-	JCS     ahead58fewer
-
-ahead58four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, CX
-	JCC        ahead58four
-
-ahead58fewer:
-	ADDQ $+4, CX
-	JZ   ahead58touched
-
-ahead58one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       CX
-	JNZ        ahead58one
-
-ahead58touched:
-	TESTQ SI, SI
-	JNZ   ahead58done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead58row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead58done
-
-ahead58row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ AX, AX
-	JNZ   ahead58
-
-ahead58done:
-	VZEROUPPER
-	RET
-
-// func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $40-96
-	XORL         AX, AX
-	VMOVD        AX, X0
-	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
-	MOVQ         keys+56(FP), CX
-	MOVQ         dim+8(FP), AX
-	MOVQ         $+1, DX
-	SHRQ         $0x05, AX
-	CMOVQEQ      DX, AX
-	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
-	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
-
-apart:
-	IMULQ aheadLines+88(FP), AX
-	LEAQ  -1(AX)(CX*1), AX
-	XORL  DX, DX
-	DIVL  CX
-	MOVQ  AX, 32(SP)
-
-nothingAhead:
-width4:
-	CMPQ    8(SP), $+32
-	JLT     width4done
-	VMOVAPS Y0, Y1
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	VMOVAPS Y0, Y6
-	VMOVAPS Y0, Y7
-	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
-
-keys59:
-	MOVQ  32(SP), DI
-	TESTQ DI, DI
-	JZ    ahead60done
-
-ahead60:
-	MOVQ    SI, R12
-	CMPQ    DI, R12
-	CMOVQCS DI, R12
-	SUBQ    R12, SI
-	SUBQ    R12, DI
-	SUBQ    $+4, R12
-	JCS     ahead60fewer
-
-ahead60four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R12
-	JCC        ahead60four
-
-ahead60fewer:
-	ADDQ $+4, R12
-	JZ   ahead60touched
-
-ahead60one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R12
-	JNZ        ahead60one
-
-ahead60touched:
-	TESTQ SI, SI
-	JNZ   ahead60done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead60row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead60done
-
-ahead60row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DI, DI
-	JNZ   ahead60
-
-ahead60done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Y9
-	VBROADCASTSS (AX)(CX*1), Y10
-	VPMOVZXWD    (DI), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VFMADD231PS  Y9, Y11, Y1
-	VFMADD231PS  Y10, Y11, Y5
-	VPMOVZXWD    16(DI), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VFMADD231PS  Y9, Y11, Y2
-	VFMADD231PS  Y10, Y11, Y6
-	VPMOVZXWD    32(DI), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VFMADD231PS  Y9, Y11, Y3
-	VFMADD231PS  Y10, Y11, Y7
-	VPMOVZXWD    48(DI), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VFMADD231PS  Y9, Y11, Y4
-	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys59done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset61
-	MOVQ         (DX)(R8*8), R10
-
-offset61:
-	JMP keys59
-
-keys59done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         DI, DI
-	VMOVD        DI, X9
-	VPBROADCASTD X9, Y9
-	VBROADCASTSS (DX), Y10
-	VCMPPS       $0x04, Y9, Y10, Y11
-	VANDPS       (AX), Y11, Y12
-	VFMADD231PS  Y12, Y10, Y1
-	VMOVUPS      Y1, (AX)
-	VANDPS       32(AX), Y11, Y1
-	VFMADD231PS  Y1, Y10, Y2
-	VMOVUPS      Y2, 32(AX)
-	VANDPS       64(AX), Y11, Y1
-	VFMADD231PS  Y1, Y10, Y3
-	VMOVUPS      Y3, 64(AX)
-	VANDPS       96(AX), Y11, Y1
-	VFMADD231PS  Y1, Y10, Y4
-	VMOVUPS      Y4, 96(AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 4(DX), Y1
-	VCMPPS       $0x04, Y9, Y1, Y2
-	VANDPS       (AX), Y2, Y3
-	VFMADD231PS  Y3, Y1, Y5
-	VMOVUPS      Y5, (AX)
-	VANDPS       32(AX), Y2, Y3
-	VFMADD231PS  Y3, Y1, Y6
-	VMOVUPS      Y6, 32(AX)
-	VANDPS       64(AX), Y2, Y3
-	VFMADD231PS  Y3, Y1, Y7
-	VMOVUPS      Y7, 64(AX)
-	VANDPS       96(AX), Y2, Y2
-	VFMADD231PS  Y2, Y1, Y8
-	VMOVUPS      Y8, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
-
-width4done:
-rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
-
-keys62:
-	MOVQ  32(SP), DI
-	TESTQ DI, DI
-	JZ    ahead63done
-
-ahead63:
-	MOVQ    SI, R12
-	CMPQ    DI, R12
-	CMOVQCS DI, R12
-	SUBQ    R12, SI
-	SUBQ    R12, DI
-	SUBQ    $+4, R12
-	JCS     ahead63fewer
-
-ahead63four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R12
-	JCC        ahead63four
-
-ahead63fewer:
-	ADDQ $+4, R12
-	JZ   ahead63touched
-
-ahead63one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R12
-	JNZ        ahead63one
-
-ahead63touched:
-	TESTQ SI, SI
-	JNZ   ahead63done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead63row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead63done
-
-ahead63row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DI, DI
-	JNZ   ahead63
-
-ahead63done:
-	LEAQ         (R9)(R10*1), DI
-	VBROADCASTSS (AX), Y4
-	VBROADCASTSS (AX)(CX*1), Y5
-	VPMOVZXWD    (DI), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $+4, AX
-	INCQ         R8
-	CMPQ         R8, keys+56(FP)
-	JGE          keys62done
-	ADDQ         R11, R10
-	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset64
-	MOVQ         (DX)(R8*8), R10
-
-offset64:
-	JMP keys62
-
-keys62done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         DI, DI
-	VMOVD        DI, X4
-	VPBROADCASTD X4, Y4
-	VBROADCASTSS (DX), Y5
-	VCMPPS       $0x04, Y4, Y5, Y6
-	VANDPS       Y1, Y6, Y6
-	VMASKMOVPS   (AX), Y6, Y6
-	VFMADD231PS  Y6, Y5, Y2
-	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         CX, AX
-	VBROADCASTSS 4(DX), Y2
-	VCMPPS       $0x04, Y4, Y2, Y4
-	VANDPS       Y1, Y4, Y4
-	VMASKMOVPS   (AX), Y4, Y4
-	VFMADD231PS  Y4, Y2, Y3
-	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
-
-done:
-	MOVQ  32(SP), AX
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead65done
@@ -3484,19 +3016,19 @@ ahead65one:
 ahead65touched:
 	TESTQ SI, SI
 	JNZ   ahead65done
-	MOVQ  16(SP), SI
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
 	JLT   ahead65row
-	MOVQ  $+0, 32(SP)
+	MOVQ  $+0, 40(SP)
 	JMP   ahead65done
 
 ahead65row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead65
 
@@ -3504,54 +3036,79 @@ ahead65done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $40-96
+// func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -3561,89 +3118,108 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed67
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
+
+resumed67:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
 
 keys66:
-	MOVQ  32(SP), R8
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead67done
+	JZ    ahead68done
 
-ahead67:
+ahead68:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead67fewer
+	JCS     ahead68fewer
 
-ahead67four:
+ahead68four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead67four
+	JCC        ahead68four
 
-ahead67fewer:
+ahead68fewer:
 	ADDQ $+4, R13
-	JZ   ahead67touched
+	JZ   ahead68touched
 
-ahead67one:
+ahead68one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead67one
+	JNZ        ahead68one
 
-ahead67touched:
+ahead68touched:
 	TESTQ SI, SI
-	JNZ   ahead67done
-	MOVQ  16(SP), SI
+	JNZ   ahead68done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead67row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead67done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead68done
 
-ahead67row:
-	MOVQ  aheadOff+72(FP), BX
+ahead68row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead67
+	JNZ   ahead68
 
-ahead67done:
+ahead68done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
 	VBROADCASTSS (AX)(CX*2), Y11
 	VBROADCASTSS (DX)(CX*2), Y12
-	VPMOVZXWD    (R8), Y13
-	VPSLLD       $0x10, Y13, Y13
+	VCVTPH2PS    (R8), Y13
 	VFMADD231PS  Y9, Y13, Y1
 	VFMADD231PS  Y10, Y13, Y3
 	VFMADD231PS  Y11, Y13, Y5
 	VFMADD231PS  Y12, Y13, Y7
-	VPMOVZXWD    16(R8), Y13
-	VPSLLD       $0x10, Y13, Y13
+	VCVTPH2PS    16(R8), Y13
 	VFMADD231PS  Y9, Y13, Y2
 	VFMADD231PS  Y10, Y13, Y4
 	VFMADD231PS  Y11, Y13, Y6
@@ -3655,16 +3231,38 @@ ahead67done:
 	JGE          keys66done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset68
+	JEQ          offset69
 	MOVQ         (DI)(R9*8), R11
 
-offset68:
+offset69:
 	JMP keys66
 
 keys66done:
+	CMPQ    56(SP), $+0
+	JEQ     last70
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y8, 32(AX)
+	JMP     aside70
+
+last70:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -3704,107 +3302,125 @@ keys66done:
 	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside70:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x01, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	CMPQ       64(SP), $+0
+	JEQ        resumed72
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y5
 
-keys69:
-	MOVQ  32(SP), R8
+resumed72:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys71:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead70done
+	JZ    ahead73done
 
-ahead70:
+ahead73:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead70fewer
+	JCS     ahead73fewer
 
-ahead70four:
+ahead73four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead70four
+	JCC        ahead73four
 
-ahead70fewer:
+ahead73fewer:
 	ADDQ $+4, R13
-	JZ   ahead70touched
+	JZ   ahead73touched
 
-ahead70one:
+ahead73one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead70one
+	JNZ        ahead73one
 
-ahead70touched:
+ahead73touched:
 	TESTQ SI, SI
-	JNZ   ahead70done
-	MOVQ  16(SP), SI
+	JNZ   ahead73done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead70row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead70done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead73row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead73done
 
-ahead70row:
-	MOVQ  aheadOff+72(FP), BX
+ahead73row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead70
+	JNZ   ahead73
 
-ahead70done:
+ahead73done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(CX*1), Y7
 	VBROADCASTSS (AX)(CX*2), Y8
 	VBROADCASTSS (DX)(CX*2), Y9
-	VPMOVZXWD    (R8), Y10
-	VPSLLD       $0x10, Y10, Y10
+	VCVTPH2PS    (R8), Y10
 	VFMADD231PS  Y6, Y10, Y2
 	VFMADD231PS  Y7, Y10, Y3
 	VFMADD231PS  Y8, Y10, Y4
@@ -3813,19 +3429,37 @@ ahead70done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys69done
+	JGE          keys71done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset71
+	JEQ          offset74
 	MOVQ         (DI)(R9*8), R11
 
-offset71:
-	JMP keys69
+offset74:
+	JMP keys71
 
-keys69done:
+keys71done:
+	CMPQ       56(SP), $+0
+	JEQ        last75
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y1, (AX)
+	JMP        aside75
+
+last75:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -3857,117 +3491,2023 @@ keys69done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside75:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead72done
+	JZ    ahead76done
 
-ahead72:
+ahead76:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead72fewer
+	JCS     ahead76fewer
 
-ahead72four:
+ahead76four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead72four
+	JCC        ahead76four
 
-ahead72fewer:
+ahead76fewer:
 	ADDQ $+4, CX
-	JZ   ahead72touched
+	JZ   ahead76touched
 
-ahead72one:
+ahead76one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead72one
+	JNZ        ahead76one
 
-ahead72touched:
+ahead76touched:
 	TESTQ SI, SI
-	JNZ   ahead72done
-	MOVQ  16(SP), SI
+	JNZ   ahead76done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead72row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead72done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead76row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead76done
 
-ahead72row:
-	MOVQ  aheadOff+72(FP), BX
+ahead76row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead72
+	JNZ   ahead76
 
-ahead72done:
+ahead76done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $40-96
-	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
+// func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
-	VMOVD        AX, X1
-	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
+	JLT     width8done
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	CMPQ    64(SP), $+0
+	JEQ     resumed78
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
+
+resumed78:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys77:
+	MOVQ  40(SP), DX
+	TESTQ DX, DX
+	JZ    ahead79done
+
+ahead79:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead79fewer
+
+ahead79four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead79four
+
+ahead79fewer:
+	ADDQ $+4, R11
+	JZ   ahead79touched
+
+ahead79one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R11
+	JNZ        ahead79one
+
+ahead79touched:
+	TESTQ SI, SI
+	JNZ   ahead79done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead79row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead79done
+
+ahead79row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead79
+
+ahead79done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y9
+	VPMOVZXWD    (DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y1
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y2
+	VPMOVZXWD    32(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y3
+	VPMOVZXWD    48(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VPMOVZXWD    64(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y5
+	VPMOVZXWD    80(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y6
+	VPMOVZXWD    96(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y7
+	VPMOVZXWD    112(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y9, Y10, Y8
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys77done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset80
+	MOVQ         (CX)(DI*8), R9
+
+offset80:
+	JMP keys77
+
+keys77done:
+	CMPQ    56(SP), $+0
+	JEQ     last81
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     aside81
+
+last81:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X9
+	VPBROADCASTD X9, Y9
+	VBROADCASTSS (DX), Y10
+	VCMPPS       $0x04, Y9, Y10, Y9
+	VANDPS       (AX), Y9, Y11
+	VFMADD231PS  Y11, Y10, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y2
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y3
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y4
+	VMOVUPS      Y4, 96(AX)
+	VANDPS       128(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y5
+	VMOVUPS      Y5, 128(AX)
+	VANDPS       160(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y6
+	VMOVUPS      Y6, 160(AX)
+	VANDPS       192(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y7
+	VMOVUPS      Y7, 192(AX)
+	VANDPS       224(AX), Y9, Y1
+	VFMADD231PS  Y1, Y10, Y8
+	VMOVUPS      Y8, 224(AX)
+
+aside81:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
+
+width8done:
+width4:
+	CMPQ    16(SP), $+32
+	JLT     width4done
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	CMPQ    64(SP), $+0
+	JEQ     resumed83
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+
+resumed83:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys82:
+	MOVQ  40(SP), DX
+	TESTQ DX, DX
+	JZ    ahead84done
+
+ahead84:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead84fewer
+
+ahead84four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead84four
+
+ahead84fewer:
+	ADDQ $+4, R11
+	JZ   ahead84touched
+
+ahead84one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R11
+	JNZ        ahead84one
+
+ahead84touched:
+	TESTQ SI, SI
+	JNZ   ahead84done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead84row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead84done
+
+ahead84row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead84
+
+ahead84done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y5
+	VPMOVZXWD    (DX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VPMOVZXWD    16(DX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VPMOVZXWD    32(DX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VPMOVZXWD    48(DX), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys82done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset85
+	MOVQ         (CX)(DI*8), R9
+
+offset85:
+	JMP keys82
+
+keys82done:
+	CMPQ    56(SP), $+0
+	JEQ     last86
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     aside86
+
+last86:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
+	VPBROADCASTD X5, Y5
+	VBROADCASTSS (DX), Y6
+	VCMPPS       $0x04, Y5, Y6, Y5
+	VANDPS       (AX), Y5, Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y2
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y3
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y5, Y1
+	VFMADD231PS  Y1, Y6, Y4
+	VMOVUPS      Y4, 96(AX)
+
+aside86:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
+
+width4done:
+rest:
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	CMPQ       64(SP), $+0
+	JEQ        resumed88
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+
+resumed88:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys87:
+	MOVQ  40(SP), DX
+	TESTQ DX, DX
+	JZ    ahead89done
+
+ahead89:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead89fewer
+
+ahead89four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead89four
+
+ahead89fewer:
+	ADDQ $+4, R11
+	JZ   ahead89touched
+
+ahead89one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R11
+	JNZ        ahead89one
+
+ahead89touched:
+	TESTQ SI, SI
+	JNZ   ahead89done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead89row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead89done
+
+ahead89row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead89
+
+ahead89done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys87done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset90
+	MOVQ         (CX)(DI*8), R9
+
+offset90:
+	JMP keys87
+
+keys87done:
+	CMPQ       56(SP), $+0
+	JEQ        last91
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	JMP        aside91
+
+last91:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X3
+	VPBROADCASTD X3, Y3
+	VBROADCASTSS (DX), Y4
+	VCMPPS       $0x04, Y3, Y4, Y3
+	VANDPS       Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
+	VFMADD231PS  Y3, Y4, Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+
+aside91:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
+
+done:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead92done
+
+ahead92:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead92fewer
+
+ahead92four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead92four
+
+ahead92fewer:
+	ADDQ $+4, CX
+	JZ   ahead92touched
+
+ahead92one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead92one
+
+ahead92touched:
+	TESTQ SI, SI
+	JNZ   ahead92done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead92row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead92done
+
+ahead92row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead92
+
+ahead92done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $72-104
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x05, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         heads+64(FP), AX
+	TESTQ        AX, AX
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 40(SP)
+
+nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
+width4:
+	CMPQ    16(SP), $+32
+	JLT     width4done
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	CMPQ    64(SP), $+0
+	JEQ     resumed94
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
+
+resumed94:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys93:
+	MOVQ  40(SP), DI
+	TESTQ DI, DI
+	JZ    ahead95done
+
+ahead95:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead95fewer
+
+ahead95four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead95four
+
+ahead95fewer:
+	ADDQ $+4, R12
+	JZ   ahead95touched
+
+ahead95one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R12
+	JNZ        ahead95one
+
+ahead95touched:
+	TESTQ SI, SI
+	JNZ   ahead95done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead95row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead95done
+
+ahead95row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead95
+
+ahead95done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VPMOVZXWD    (DI), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y9, Y11, Y1
+	VFMADD231PS  Y10, Y11, Y5
+	VPMOVZXWD    16(DI), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y9, Y11, Y2
+	VFMADD231PS  Y10, Y11, Y6
+	VPMOVZXWD    32(DI), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y9, Y11, Y3
+	VFMADD231PS  Y10, Y11, Y7
+	VPMOVZXWD    48(DI), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y9, Y11, Y4
+	VFMADD231PS  Y10, Y11, Y8
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys93done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset96
+	MOVQ         (DX)(R8*8), R10
+
+offset96:
+	JMP keys93
+
+keys93done:
+	CMPQ    56(SP), $+0
+	JEQ     last97
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	VMOVUPS Y7, 64(AX)
+	VMOVUPS Y8, 96(AX)
+	JMP     aside97
+
+last97:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Y9
+	VBROADCASTSS (DX), Y10
+	VCMPPS       $0x04, Y9, Y10, Y11
+	VANDPS       (AX), Y11, Y12
+	VFMADD231PS  Y12, Y10, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
+	VFMADD231PS  Y1, Y10, Y2
+	VMOVUPS      Y2, 32(AX)
+	VANDPS       64(AX), Y11, Y1
+	VFMADD231PS  Y1, Y10, Y3
+	VMOVUPS      Y3, 64(AX)
+	VANDPS       96(AX), Y11, Y1
+	VFMADD231PS  Y1, Y10, Y4
+	VMOVUPS      Y4, 96(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
+	VCMPPS       $0x04, Y9, Y1, Y2
+	VANDPS       (AX), Y2, Y3
+	VFMADD231PS  Y3, Y1, Y5
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y3
+	VFMADD231PS  Y3, Y1, Y6
+	VMOVUPS      Y6, 32(AX)
+	VANDPS       64(AX), Y2, Y3
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      Y7, 64(AX)
+	VANDPS       96(AX), Y2, Y2
+	VFMADD231PS  Y2, Y1, Y8
+	VMOVUPS      Y8, 96(AX)
+
+aside97:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
+
+width4done:
+rest:
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed99
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+
+resumed99:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys98:
+	MOVQ  40(SP), DI
+	TESTQ DI, DI
+	JZ    ahead100done
+
+ahead100:
+	MOVQ    SI, R12
+	CMPQ    DI, R12
+	CMOVQCS DI, R12
+	SUBQ    R12, SI
+	SUBQ    R12, DI
+	SUBQ    $+4, R12
+	JCS     ahead100fewer
+
+ahead100four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R12
+	JCC        ahead100four
+
+ahead100fewer:
+	ADDQ $+4, R12
+	JZ   ahead100touched
+
+ahead100one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R12
+	JNZ        ahead100one
+
+ahead100touched:
+	TESTQ SI, SI
+	JNZ   ahead100done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead100row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead100done
+
+ahead100row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DI, DI
+	JNZ   ahead100
+
+ahead100done:
+	LEAQ         (R9)(R10*1), DI
+	VBROADCASTSS (AX), Y4
+	VBROADCASTSS (AX)(CX*1), Y5
+	VPMOVZXWD    (DI), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $+4, AX
+	INCQ         R8
+	CMPQ         R8, keys+56(FP)
+	JGE          keys98done
+	ADDQ         R11, R10
+	CMPQ         R10, (DX)(R8*8)
+	JEQ          offset101
+	MOVQ         (DX)(R8*8), R10
+
+offset101:
+	JMP keys98
+
+keys98done:
+	CMPQ       56(SP), $+0
+	JEQ        last102
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	JMP        aside102
+
+last102:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Y4
+	VBROADCASTSS (DX), Y5
+	VCMPPS       $0x04, Y4, Y5, Y6
+	VANDPS       Y1, Y6, Y6
+	VMASKMOVPS   (AX), Y6, Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
+	VCMPPS       $0x04, Y4, Y2, Y4
+	VANDPS       Y1, Y4, Y4
+	VMASKMOVPS   (AX), Y4, Y4
+	VFMADD231PS  Y4, Y2, Y3
+	VMASKMOVPS   Y3, Y1, (AX)
+
+aside102:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
+
+done:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead103done
+
+ahead103:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead103fewer
+
+ahead103four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead103four
+
+ahead103fewer:
+	ADDQ $+4, CX
+	JZ   ahead103touched
+
+ahead103one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead103one
+
+ahead103touched:
+	TESTQ SI, SI
+	JNZ   ahead103done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead103row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead103done
+
+ahead103row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead103
+
+ahead103done:
+	VZEROUPPER
+	RET
+
+// func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $72-104
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x04, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         heads+64(FP), AX
+	TESTQ        AX, AX
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 40(SP)
+
+nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
+width2:
+	CMPQ    16(SP), $+16
+	JLT     width2done
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	CMPQ    64(SP), $+0
+	JEQ     resumed105
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
+
+resumed105:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys104:
+	MOVQ  40(SP), R8
+	TESTQ R8, R8
+	JZ    ahead106done
+
+ahead106:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead106fewer
+
+ahead106four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead106four
+
+ahead106fewer:
+	ADDQ $+4, R13
+	JZ   ahead106touched
+
+ahead106one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead106one
+
+ahead106touched:
+	TESTQ SI, SI
+	JNZ   ahead106done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead106row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead106done
+
+ahead106row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead106
+
+ahead106done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y9
+	VBROADCASTSS (AX)(CX*1), Y10
+	VBROADCASTSS (AX)(CX*2), Y11
+	VBROADCASTSS (DX)(CX*2), Y12
+	VPMOVZXWD    (R8), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y9, Y13, Y1
+	VFMADD231PS  Y10, Y13, Y3
+	VFMADD231PS  Y11, Y13, Y5
+	VFMADD231PS  Y12, Y13, Y7
+	VPMOVZXWD    16(R8), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y9, Y13, Y2
+	VFMADD231PS  Y10, Y13, Y4
+	VFMADD231PS  Y11, Y13, Y6
+	VFMADD231PS  Y12, Y13, Y8
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys104done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset107
+	MOVQ         (DI)(R9*8), R11
+
+offset107:
+	JMP keys104
+
+keys104done:
+	CMPQ    56(SP), $+0
+	JEQ     last108
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y8, 32(AX)
+	JMP     aside108
+
+last108:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X9
+	VPBROADCASTD X9, Y9
+	VBROADCASTSS (DX), Y10
+	VCMPPS       $0x04, Y9, Y10, Y11
+	VANDPS       (AX), Y11, Y12
+	VFMADD231PS  Y12, Y10, Y1
+	VMOVUPS      Y1, (AX)
+	VANDPS       32(AX), Y11, Y1
+	VFMADD231PS  Y1, Y10, Y2
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y1
+	VCMPPS       $0x04, Y9, Y1, Y2
+	VANDPS       (AX), Y2, Y10
+	VFMADD231PS  Y10, Y1, Y3
+	VMOVUPS      Y3, (AX)
+	VANDPS       32(AX), Y2, Y2
+	VFMADD231PS  Y2, Y1, Y4
+	VMOVUPS      Y4, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y1
+	VCMPPS       $0x04, Y9, Y1, Y2
+	VANDPS       (AX), Y2, Y3
+	VFMADD231PS  Y3, Y1, Y5
+	VMOVUPS      Y5, (AX)
+	VANDPS       32(AX), Y2, Y2
+	VFMADD231PS  Y2, Y1, Y6
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y1
+	VCMPPS       $0x04, Y9, Y1, Y2
+	VANDPS       (AX), Y2, Y3
+	VFMADD231PS  Y3, Y1, Y7
+	VMOVUPS      Y7, (AX)
+	VANDPS       32(AX), Y2, Y2
+	VFMADD231PS  Y2, Y1, Y8
+	VMOVUPS      Y8, 32(AX)
+
+aside108:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
+
+width2done:
+rest:
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x01, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	CMPQ       64(SP), $+0
+	JEQ        resumed110
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y5
+
+resumed110:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys109:
+	MOVQ  40(SP), R8
+	TESTQ R8, R8
+	JZ    ahead111done
+
+ahead111:
+	MOVQ    SI, R13
+	CMPQ    R8, R13
+	CMOVQCS R8, R13
+	SUBQ    R13, SI
+	SUBQ    R13, R8
+	SUBQ    $+4, R13
+	JCS     ahead111fewer
+
+ahead111four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R13
+	JCC        ahead111four
+
+ahead111fewer:
+	ADDQ $+4, R13
+	JZ   ahead111touched
+
+ahead111one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R13
+	JNZ        ahead111one
+
+ahead111touched:
+	TESTQ SI, SI
+	JNZ   ahead111done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead111row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead111done
+
+ahead111row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ R8, R8
+	JNZ   ahead111
+
+ahead111done:
+	LEAQ         (R10)(R11*1), R8
+	VBROADCASTSS (AX), Y6
+	VBROADCASTSS (AX)(CX*1), Y7
+	VBROADCASTSS (AX)(CX*2), Y8
+	VBROADCASTSS (DX)(CX*2), Y9
+	VPMOVZXWD    (R8), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y6, Y10, Y2
+	VFMADD231PS  Y7, Y10, Y3
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	ADDQ         $+4, AX
+	ADDQ         $+4, DX
+	INCQ         R9
+	CMPQ         R9, keys+56(FP)
+	JGE          keys109done
+	ADDQ         R12, R11
+	CMPQ         R11, (DI)(R9*8)
+	JEQ          offset112
+	MOVQ         (DI)(R9*8), R11
+
+offset112:
+	JMP keys109
+
+keys109done:
+	CMPQ       56(SP), $+0
+	JEQ        last113
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y1, (AX)
+	JMP        aside113
+
+last113:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         DI, DI
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Y6
+	VBROADCASTSS (DX), Y7
+	VCMPPS       $0x04, Y6, Y7, Y8
+	VANDPS       Y1, Y8, Y8
+	VMASKMOVPS   (AX), Y8, Y8
+	VFMADD231PS  Y8, Y7, Y2
+	VMASKMOVPS   Y2, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Y2
+	VCMPPS       $0x04, Y6, Y2, Y7
+	VANDPS       Y1, Y7, Y7
+	VMASKMOVPS   (AX), Y7, Y7
+	VFMADD231PS  Y7, Y2, Y3
+	VMASKMOVPS   Y3, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 8(DX), Y2
+	VCMPPS       $0x04, Y6, Y2, Y3
+	VANDPS       Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
+	VFMADD231PS  Y3, Y2, Y4
+	VMASKMOVPS   Y4, Y1, (AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 12(DX), Y2
+	VCMPPS       $0x04, Y6, Y2, Y3
+	VANDPS       Y1, Y3, Y3
+	VMASKMOVPS   (AX), Y3, Y3
+	VFMADD231PS  Y3, Y2, Y5
+	VMASKMOVPS   Y5, Y1, (AX)
+
+aside113:
+	ADDQ $+32, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
+
+done:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead114done
+
+ahead114:
+	MOVQ    SI, CX
+	CMPQ    AX, CX
+	CMOVQCS AX, CX
+	SUBQ    CX, SI
+	SUBQ    CX, AX
+	SUBQ    $+4, CX
+	JCS     ahead114fewer
+
+ahead114four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, CX
+	JCC        ahead114four
+
+ahead114fewer:
+	ADDQ $+4, CX
+	JZ   ahead114touched
+
+ahead114one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       CX
+	JNZ        ahead114one
+
+ahead114touched:
+	TESTQ SI, SI
+	JNZ   ahead114done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead114row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead114done
+
+ahead114row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ AX, AX
+	JNZ   ahead114
+
+ahead114done:
+	VZEROUPPER
+	RET
+
+// func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $72-104
+	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
+	XORL         AX, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         heads+64(FP), AX
+	TESTQ        AX, AX
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
+
+apart:
+	IMULQ aheadLines+96(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
+	XORL  DX, DX
+	DIVL  CX
+	MOVQ  AX, 40(SP)
+
+nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
+width8:
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -3977,75 +5517,93 @@ width8:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed116
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
+	VMOVUPS 128(AX), Y6
+	VMOVUPS 160(AX), Y7
+	VMOVUPS 192(AX), Y8
+	VMOVUPS 224(AX), Y9
 
-keys73:
-	MOVQ  32(SP), DX
+resumed116:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys115:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead74done
+	JZ    ahead117done
 
-ahead74:
+ahead117:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead74fewer
+	JCS     ahead117fewer
 
-ahead74four:
+ahead117four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead74four
+	JCC        ahead117four
 
-ahead74fewer:
+ahead117fewer:
 	ADDQ $+4, R11
-	JZ   ahead74touched
+	JZ   ahead117touched
 
-ahead74one:
+ahead117one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead74one
+	JNZ        ahead117one
 
-ahead74touched:
+ahead117touched:
 	TESTQ SI, SI
-	JNZ   ahead74done
-	MOVQ  16(SP), SI
+	JNZ   ahead117done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead74row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead74done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead117row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead117done
 
-ahead74row:
-	MOVQ  aheadOff+72(FP), BX
+ahead117row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead74
+	JNZ   ahead117
 
-ahead74done:
+ahead117done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y10
 	VPMOVSXBW    (DX), X11
@@ -4091,19 +5649,38 @@ ahead74done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys73done
+	JGE          keys115done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset75
+	JEQ          offset118
 	MOVQ         (CX)(DI*8), R9
 
-offset75:
-	JMP keys73
+offset118:
+	JMP keys115
 
-keys73done:
+keys115done:
+	CMPQ    56(SP), $+0
+	JEQ     last119
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	VMOVUPS Y6, 128(AX)
+	VMOVUPS Y7, 160(AX)
+	VMOVUPS Y8, 192(AX)
+	VMOVUPS Y9, 224(AX)
+	JMP     aside119
+
+last119:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X10
@@ -4145,88 +5722,104 @@ keys73done:
 	VANDPS       224(AX), Y10, Y2
 	VFMADD231PS  Y2, Y12, Y9
 	VMOVUPS      Y9, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside119:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed121
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
 
-keys76:
-	MOVQ  32(SP), DX
+resumed121:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys120:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead77done
+	JZ    ahead122done
 
-ahead77:
+ahead122:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead77fewer
+	JCS     ahead122fewer
 
-ahead77four:
+ahead122four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead77four
+	JCC        ahead122four
 
-ahead77fewer:
+ahead122fewer:
 	ADDQ $+4, R11
-	JZ   ahead77touched
+	JZ   ahead122touched
 
-ahead77one:
+ahead122one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead77one
+	JNZ        ahead122one
 
-ahead77touched:
+ahead122touched:
 	TESTQ SI, SI
-	JNZ   ahead77done
-	MOVQ  16(SP), SI
+	JNZ   ahead122done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead77row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead77done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead122row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead122done
 
-ahead77row:
-	MOVQ  aheadOff+72(FP), BX
+ahead122row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead77
+	JNZ   ahead122
 
-ahead77done:
+ahead122done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y6
 	VPMOVSXBW    (DX), X7
@@ -4252,19 +5845,34 @@ ahead77done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys76done
+	JGE          keys120done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset78
+	JEQ          offset123
 	MOVQ         (CX)(DI*8), R9
 
-offset78:
-	JMP keys76
+offset123:
+	JMP keys120
 
-keys76done:
+keys120done:
+	CMPQ    56(SP), $+0
+	JEQ     last124
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	JMP     aside124
+
+last124:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X6
@@ -4290,96 +5898,109 @@ keys76done:
 	VANDPS       96(AX), Y6, Y2
 	VFMADD231PS  Y2, Y8, Y5
 	VMOVUPS      Y5, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside124:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed126
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
 
-keys79:
-	MOVQ  32(SP), DX
+resumed126:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys125:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead80done
+	JZ    ahead127done
 
-ahead80:
+ahead127:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead80fewer
+	JCS     ahead127fewer
 
-ahead80four:
+ahead127four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead80four
+	JCC        ahead127four
 
-ahead80fewer:
+ahead127fewer:
 	ADDQ $+4, R11
-	JZ   ahead80touched
+	JZ   ahead127touched
 
-ahead80one:
+ahead127one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead80one
+	JNZ        ahead127one
 
-ahead80touched:
+ahead127touched:
 	TESTQ SI, SI
-	JNZ   ahead80done
-	MOVQ  16(SP), SI
+	JNZ   ahead127done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead80row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead80done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead127row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead127done
 
-ahead80row:
-	MOVQ  aheadOff+72(FP), BX
+ahead127row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead80
+	JNZ   ahead127
 
-ahead80done:
+ahead127done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y4
 	VPMOVSXBW    (DX), X5
@@ -4390,19 +6011,31 @@ ahead80done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys79done
+	JGE          keys125done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset81
+	JEQ          offset128
 	MOVQ         (CX)(DI*8), R9
 
-offset81:
-	JMP keys79
+offset128:
+	JMP keys125
 
-keys79done:
+keys125done:
+	CMPQ       56(SP), $+0
+	JEQ        last129
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	JMP        aside129
+
+last129:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X4
@@ -4417,120 +6050,208 @@ keys79done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y6, Y3
 	VMASKMOVPS   Y3, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside129:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead82done
+	JZ    ahead130done
 
-ahead82:
+ahead130:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead82fewer
+	JCS     ahead130fewer
 
-ahead82four:
+ahead130four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead82four
+	JCC        ahead130four
 
-ahead82fewer:
+ahead130fewer:
 	ADDQ $+4, CX
-	JZ   ahead82touched
+	JZ   ahead130touched
 
-ahead82one:
+ahead130one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead82one
+	JNZ        ahead130one
 
-ahead82touched:
+ahead130touched:
 	TESTQ SI, SI
-	JNZ   ahead82done
-	MOVQ  16(SP), SI
+	JNZ   ahead130done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead82row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead82done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead130row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead130done
 
-ahead82row:
-	MOVQ  aheadOff+72(FP), BX
+ahead130row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead82
+	JNZ   ahead130
 
-ahead82done:
+ahead130done:
 	VZEROUPPER
 	RET
 
 DATA e4m3MaskAVX2<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
-// func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -4540,75 +6261,94 @@ width4:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed132
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS 64(AX), Y8
+	VMOVUPS 96(AX), Y9
 
-keys83:
-	MOVQ  32(SP), DI
+resumed132:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys131:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead84done
+	JZ    ahead133done
 
-ahead84:
+ahead133:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead84fewer
+	JCS     ahead133fewer
 
-ahead84four:
+ahead133four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead84four
+	JCC        ahead133four
 
-ahead84fewer:
+ahead133fewer:
 	ADDQ $+4, R12
-	JZ   ahead84touched
+	JZ   ahead133touched
 
-ahead84one:
+ahead133one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead84one
+	JNZ        ahead133one
 
-ahead84touched:
+ahead133touched:
 	TESTQ SI, SI
-	JNZ   ahead84done
-	MOVQ  16(SP), SI
+	JNZ   ahead133done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead84row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead84done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead133row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead133done
 
-ahead84row:
-	MOVQ  aheadOff+72(FP), BX
+ahead133row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead84
+	JNZ   ahead133
 
-ahead84done:
+ahead133done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(CX*1), Y11
@@ -4639,19 +6379,39 @@ ahead84done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys83done
+	JGE          keys131done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset85
+	JEQ          offset134
 	MOVQ         (DX)(R8*8), R10
 
-offset85:
-	JMP keys83
+offset134:
+	JMP keys131
 
-keys83done:
+keys131done:
+	CMPQ    56(SP), $+0
+	JEQ     last135
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y8, 64(AX)
+	VMOVUPS Y9, 96(AX)
+	JMP     aside135
+
+last135:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -4696,97 +6456,112 @@ keys83done:
 	VANDPS       96(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
 	VMOVUPS      Y9, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside135:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	VMOVAPS    Y1, Y4
+	CMPQ       64(SP), $+0
+	JEQ        resumed137
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y4
 
-keys86:
-	MOVQ  32(SP), DI
+resumed137:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys136:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead87done
+	JZ    ahead138done
 
-ahead87:
+ahead138:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead87fewer
+	JCS     ahead138fewer
 
-ahead87four:
+ahead138four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead87four
+	JCC        ahead138four
 
-ahead87fewer:
+ahead138fewer:
 	ADDQ $+4, R12
-	JZ   ahead87touched
+	JZ   ahead138touched
 
-ahead87one:
+ahead138one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead87one
+	JNZ        ahead138one
 
-ahead87touched:
+ahead138touched:
 	TESTQ SI, SI
-	JNZ   ahead87done
-	MOVQ  16(SP), SI
+	JNZ   ahead138done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead87row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead87done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead138row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead138done
 
-ahead87row:
-	MOVQ  aheadOff+72(FP), BX
+ahead138row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead87
+	JNZ   ahead138
 
-ahead87done:
+ahead138done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y5
 	VBROADCASTSS (AX)(CX*1), Y6
@@ -4799,19 +6574,33 @@ ahead87done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys86done
+	JGE          keys136done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset88
+	JEQ          offset139
 	MOVQ         (DX)(R8*8), R10
 
-offset88:
-	JMP keys86
+offset139:
+	JMP keys136
 
-keys86done:
+keys136done:
+	CMPQ       56(SP), $+0
+	JEQ        last140
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y2, (AX)
+	JMP        aside140
+
+last140:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -4834,117 +6623,205 @@ keys86done:
 	VMASKMOVPS   (AX), Y5, Y5
 	VFMADD231PS  Y5, Y3, Y4
 	VMASKMOVPS   Y4, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside140:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead89done
+	JZ    ahead141done
 
-ahead89:
+ahead141:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead89fewer
+	JCS     ahead141fewer
 
-ahead89four:
+ahead141four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead89four
+	JCC        ahead141four
 
-ahead89fewer:
+ahead141fewer:
 	ADDQ $+4, CX
-	JZ   ahead89touched
+	JZ   ahead141touched
 
-ahead89one:
+ahead141one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead89one
+	JNZ        ahead141one
 
-ahead89touched:
+ahead141touched:
 	TESTQ SI, SI
-	JNZ   ahead89done
-	MOVQ  16(SP), SI
+	JNZ   ahead141done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead89row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead89done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead141row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead141done
 
-ahead89row:
-	MOVQ  aheadOff+72(FP), BX
+ahead141row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead89
+	JNZ   ahead141
 
-ahead89done:
+ahead141done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -4954,76 +6831,97 @@ width2:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed143
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y8
+	VMOVUPS 32(AX), Y9
 
-keys90:
-	MOVQ  32(SP), R8
+resumed143:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys142:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead91done
+	JZ    ahead144done
 
-ahead91:
+ahead144:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead91fewer
+	JCS     ahead144fewer
 
-ahead91four:
+ahead144four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead91four
+	JCC        ahead144four
 
-ahead91fewer:
+ahead144fewer:
 	ADDQ $+4, R13
-	JZ   ahead91touched
+	JZ   ahead144touched
 
-ahead91one:
+ahead144one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead91one
+	JNZ        ahead144one
 
-ahead91touched:
+ahead144touched:
 	TESTQ SI, SI
-	JNZ   ahead91done
-	MOVQ  16(SP), SI
+	JNZ   ahead144done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead91row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead91done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead144row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead144done
 
-ahead91row:
-	MOVQ  aheadOff+72(FP), BX
+ahead144row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead91
+	JNZ   ahead144
 
-ahead91done:
+ahead144done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(CX*1), Y11
@@ -5049,19 +6947,41 @@ ahead91done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys90done
+	JGE          keys142done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset92
+	JEQ          offset145
 	MOVQ         (DI)(R9*8), R11
 
-offset92:
-	JMP keys90
+offset145:
+	JMP keys142
 
-keys90done:
+keys142done:
+	CMPQ    56(SP), $+0
+	JEQ     last146
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	JMP     aside146
+
+last146:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -5112,100 +7032,119 @@ keys90done:
 	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside146:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	VMOVAPS Y1, Y5
-	VMOVAPS Y1, Y6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	VMOVAPS    Y1, Y4
+	VMOVAPS    Y1, Y5
+	VMOVAPS    Y1, Y6
+	CMPQ       64(SP), $+0
+	JEQ        resumed148
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y5
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y6
 
-keys93:
-	MOVQ  32(SP), R8
+resumed148:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys147:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead94done
+	JZ    ahead149done
 
-ahead94:
+ahead149:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead94fewer
+	JCS     ahead149fewer
 
-ahead94four:
+ahead149four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead94four
+	JCC        ahead149four
 
-ahead94fewer:
+ahead149fewer:
 	ADDQ $+4, R13
-	JZ   ahead94touched
+	JZ   ahead149touched
 
-ahead94one:
+ahead149one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead94one
+	JNZ        ahead149one
 
-ahead94touched:
+ahead149touched:
 	TESTQ SI, SI
-	JNZ   ahead94done
-	MOVQ  16(SP), SI
+	JNZ   ahead149done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead94row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead94done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead149row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead149done
 
-ahead94row:
-	MOVQ  aheadOff+72(FP), BX
+ahead149row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead94
+	JNZ   ahead149
 
-ahead94done:
+ahead149done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y7
 	VBROADCASTSS (AX)(CX*1), Y8
@@ -5223,19 +7162,37 @@ ahead94done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys93done
+	JGE          keys147done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset95
+	JEQ          offset150
 	MOVQ         (DI)(R9*8), R11
 
-offset95:
-	JMP keys93
+offset150:
+	JMP keys147
 
-keys93done:
+keys147done:
+	CMPQ       56(SP), $+0
+	JEQ        last151
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y6, Y2, (AX)
+	JMP        aside151
+
+last151:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -5274,116 +7231,204 @@ keys93done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y6
 	VMASKMOVPS   Y6, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside151:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead96done
+	JZ    ahead152done
 
-ahead96:
+ahead152:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead96fewer
+	JCS     ahead152fewer
 
-ahead96four:
+ahead152four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead96four
+	JCC        ahead152four
 
-ahead96fewer:
+ahead152fewer:
 	ADDQ $+4, CX
-	JZ   ahead96touched
+	JZ   ahead152touched
 
-ahead96one:
+ahead152one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead96one
+	JNZ        ahead152one
 
-ahead96touched:
+ahead152touched:
 	TESTQ SI, SI
-	JNZ   ahead96done
-	MOVQ  16(SP), SI
+	JNZ   ahead152done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead96row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead96done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead152row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead152done
 
-ahead96row:
-	MOVQ  aheadOff+72(FP), BX
+ahead152row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead96
+	JNZ   ahead152
 
-ahead96done:
+ahead152done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -5393,75 +7438,93 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed154
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
 
-keys97:
-	MOVQ  32(SP), DX
+resumed154:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys153:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead98done
+	JZ    ahead155done
 
-ahead98:
+ahead155:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead98fewer
+	JCS     ahead155fewer
 
-ahead98four:
+ahead155four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead98four
+	JCC        ahead155four
 
-ahead98fewer:
+ahead155fewer:
 	ADDQ $+4, R11
-	JZ   ahead98touched
+	JZ   ahead155touched
 
-ahead98one:
+ahead155one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead98one
+	JNZ        ahead155one
 
-ahead98touched:
+ahead155touched:
 	TESTQ SI, SI
-	JNZ   ahead98done
-	MOVQ  16(SP), SI
+	JNZ   ahead155done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead98row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead98done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead155row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead155done
 
-ahead98row:
-	MOVQ  aheadOff+72(FP), BX
+ahead155row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead98
+	JNZ   ahead155
 
-ahead98done:
+ahead155done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y9
 	VPMOVZXBW    (DX), X10
@@ -5499,19 +7562,38 @@ ahead98done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys97done
+	JGE          keys153done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset99
+	JEQ          offset156
 	MOVQ         (CX)(DI*8), R9
 
-offset99:
-	JMP keys97
+offset156:
+	JMP keys153
 
-keys97done:
+keys153done:
+	CMPQ    56(SP), $+0
+	JEQ     last157
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     aside157
+
+last157:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -5542,88 +7624,104 @@ keys97done:
 	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
 	VMOVUPS      Y8, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside157:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed159
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
 
-keys100:
-	MOVQ  32(SP), DX
+resumed159:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys158:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead101done
+	JZ    ahead160done
 
-ahead101:
+ahead160:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead101fewer
+	JCS     ahead160fewer
 
-ahead101four:
+ahead160four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead101four
+	JCC        ahead160four
 
-ahead101fewer:
+ahead160fewer:
 	ADDQ $+4, R11
-	JZ   ahead101touched
+	JZ   ahead160touched
 
-ahead101one:
+ahead160one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead101one
+	JNZ        ahead160one
 
-ahead101touched:
+ahead160touched:
 	TESTQ SI, SI
-	JNZ   ahead101done
-	MOVQ  16(SP), SI
+	JNZ   ahead160done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead101row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead101done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead160row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead160done
 
-ahead101row:
-	MOVQ  aheadOff+72(FP), BX
+ahead160row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead101
+	JNZ   ahead160
 
-ahead101done:
+ahead160done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y5
 	VPMOVZXBW    (DX), X6
@@ -5645,19 +7743,34 @@ ahead101done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys100done
+	JGE          keys158done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset102
+	JEQ          offset161
 	MOVQ         (CX)(DI*8), R9
 
-offset102:
-	JMP keys100
+offset161:
+	JMP keys158
 
-keys100done:
+keys158done:
+	CMPQ    56(SP), $+0
+	JEQ     last162
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     aside162
+
+last162:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -5676,96 +7789,109 @@ keys100done:
 	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
 	VMOVUPS      Y4, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside162:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	CMPQ       64(SP), $+0
+	JEQ        resumed164
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
 
-keys103:
-	MOVQ  32(SP), DX
+resumed164:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys163:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead104done
+	JZ    ahead165done
 
-ahead104:
+ahead165:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead104fewer
+	JCS     ahead165fewer
 
-ahead104four:
+ahead165four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead104four
+	JCC        ahead165four
 
-ahead104fewer:
+ahead165fewer:
 	ADDQ $+4, R11
-	JZ   ahead104touched
+	JZ   ahead165touched
 
-ahead104one:
+ahead165one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead104one
+	JNZ        ahead165one
 
-ahead104touched:
+ahead165touched:
 	TESTQ SI, SI
-	JNZ   ahead104done
-	MOVQ  16(SP), SI
+	JNZ   ahead165done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead104row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead104done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead165row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead165done
 
-ahead104row:
-	MOVQ  aheadOff+72(FP), BX
+ahead165row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead104
+	JNZ   ahead165
 
-ahead104done:
+ahead165done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y3
 	VPMOVZXBW    (DX), X4
@@ -5775,19 +7901,31 @@ ahead104done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys103done
+	JGE          keys163done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset105
+	JEQ          offset166
 	MOVQ         (CX)(DI*8), R9
 
-offset105:
-	JMP keys103
+offset166:
+	JMP keys163
 
-keys103done:
+keys163done:
+	CMPQ       56(SP), $+0
+	JEQ        last167
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	JMP        aside167
+
+last167:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X3
@@ -5798,116 +7936,204 @@ keys103done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
 	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside167:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead106done
+	JZ    ahead168done
 
-ahead106:
+ahead168:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead106fewer
+	JCS     ahead168fewer
 
-ahead106four:
+ahead168four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead106four
+	JCC        ahead168four
 
-ahead106fewer:
+ahead168fewer:
 	ADDQ $+4, CX
-	JZ   ahead106touched
+	JZ   ahead168touched
 
-ahead106one:
+ahead168one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead106one
+	JNZ        ahead168one
 
-ahead106touched:
+ahead168touched:
 	TESTQ SI, SI
-	JNZ   ahead106done
-	MOVQ  16(SP), SI
+	JNZ   ahead168done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead106row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead106done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead168row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead168done
 
-ahead106row:
-	MOVQ  aheadOff+72(FP), BX
+ahead168row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead106
+	JNZ   ahead168
 
-ahead106done:
+ahead168done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -5917,75 +8143,94 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed170
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
 
-keys107:
-	MOVQ  32(SP), DI
+resumed170:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys169:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead108done
+	JZ    ahead171done
 
-ahead108:
+ahead171:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead108fewer
+	JCS     ahead171fewer
 
-ahead108four:
+ahead171four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead108four
+	JCC        ahead171four
 
-ahead108fewer:
+ahead171fewer:
 	ADDQ $+4, R12
-	JZ   ahead108touched
+	JZ   ahead171touched
 
-ahead108one:
+ahead171one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead108one
+	JNZ        ahead171one
 
-ahead108touched:
+ahead171touched:
 	TESTQ SI, SI
-	JNZ   ahead108done
-	MOVQ  16(SP), SI
+	JNZ   ahead171done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead108row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead108done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead171row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead171done
 
-ahead108row:
-	MOVQ  aheadOff+72(FP), BX
+ahead171row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead108
+	JNZ   ahead171
 
-ahead108done:
+ahead171done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -6012,19 +8257,39 @@ ahead108done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys107done
+	JGE          keys169done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset109
+	JEQ          offset172
 	MOVQ         (DX)(R8*8), R10
 
-offset109:
-	JMP keys107
+offset172:
+	JMP keys169
 
-keys107done:
+keys169done:
+	CMPQ    56(SP), $+0
+	JEQ     last173
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	VMOVUPS Y7, 64(AX)
+	VMOVUPS Y8, 96(AX)
+	JMP     aside173
+
+last173:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -6058,97 +8323,112 @@ keys107done:
 	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside173:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed175
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
 
-keys110:
-	MOVQ  32(SP), DI
+resumed175:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys174:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead111done
+	JZ    ahead176done
 
-ahead111:
+ahead176:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead111fewer
+	JCS     ahead176fewer
 
-ahead111four:
+ahead176four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead111four
+	JCC        ahead176four
 
-ahead111fewer:
+ahead176fewer:
 	ADDQ $+4, R12
-	JZ   ahead111touched
+	JZ   ahead176touched
 
-ahead111one:
+ahead176one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead111one
+	JNZ        ahead176one
 
-ahead111touched:
+ahead176touched:
 	TESTQ SI, SI
-	JNZ   ahead111done
-	MOVQ  16(SP), SI
+	JNZ   ahead176done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead111row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead111done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead176row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead176done
 
-ahead111row:
-	MOVQ  aheadOff+72(FP), BX
+ahead176row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead111
+	JNZ   ahead176
 
-ahead111done:
+ahead176done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y4
 	VBROADCASTSS (AX)(CX*1), Y5
@@ -6160,19 +8440,33 @@ ahead111done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys110done
+	JGE          keys174done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset112
+	JEQ          offset177
 	MOVQ         (DX)(R8*8), R10
 
-offset112:
-	JMP keys110
+offset177:
+	JMP keys174
 
-keys110done:
+keys174done:
+	CMPQ       56(SP), $+0
+	JEQ        last178
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	JMP        aside178
+
+last178:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -6190,116 +8484,204 @@ keys110done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
 	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside178:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead113done
+	JZ    ahead179done
 
-ahead113:
+ahead179:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead113fewer
+	JCS     ahead179fewer
 
-ahead113four:
+ahead179four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead113four
+	JCC        ahead179four
 
-ahead113fewer:
+ahead179fewer:
 	ADDQ $+4, CX
-	JZ   ahead113touched
+	JZ   ahead179touched
 
-ahead113one:
+ahead179one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead113one
+	JNZ        ahead179one
 
-ahead113touched:
+ahead179touched:
 	TESTQ SI, SI
-	JNZ   ahead113done
-	MOVQ  16(SP), SI
+	JNZ   ahead179done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead113row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead113done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead179row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead179done
 
-ahead113row:
-	MOVQ  aheadOff+72(FP), BX
+ahead179row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead113
+	JNZ   ahead179
 
-ahead113done:
+ahead179done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -6309,76 +8691,97 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed181
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
 
-keys114:
-	MOVQ  32(SP), R8
+resumed181:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys180:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead115done
+	JZ    ahead182done
 
-ahead115:
+ahead182:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead115fewer
+	JCS     ahead182fewer
 
-ahead115four:
+ahead182four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead115four
+	JCC        ahead182four
 
-ahead115fewer:
+ahead182fewer:
 	ADDQ $+4, R13
-	JZ   ahead115touched
+	JZ   ahead182touched
 
-ahead115one:
+ahead182one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead115one
+	JNZ        ahead182one
 
-ahead115touched:
+ahead182touched:
 	TESTQ SI, SI
-	JNZ   ahead115done
-	MOVQ  16(SP), SI
+	JNZ   ahead182done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead115row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead115done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead182row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead182done
 
-ahead115row:
-	MOVQ  aheadOff+72(FP), BX
+ahead182row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead115
+	JNZ   ahead182
 
-ahead115done:
+ahead182done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -6402,19 +8805,41 @@ ahead115done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys114done
+	JGE          keys180done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset116
+	JEQ          offset183
 	MOVQ         (DI)(R9*8), R11
 
-offset116:
-	JMP keys114
+offset183:
+	JMP keys180
 
-keys114done:
+keys180done:
+	CMPQ    56(SP), $+0
+	JEQ     last184
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y8, 32(AX)
+	JMP     aside184
+
+last184:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -6454,100 +8879,119 @@ keys114done:
 	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside184:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	CMPQ       64(SP), $+0
+	JEQ        resumed186
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y5
 
-keys117:
-	MOVQ  32(SP), R8
+resumed186:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys185:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead118done
+	JZ    ahead187done
 
-ahead118:
+ahead187:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead118fewer
+	JCS     ahead187fewer
 
-ahead118four:
+ahead187four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead118four
+	JCC        ahead187four
 
-ahead118fewer:
+ahead187fewer:
 	ADDQ $+4, R13
-	JZ   ahead118touched
+	JZ   ahead187touched
 
-ahead118one:
+ahead187one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead118one
+	JNZ        ahead187one
 
-ahead118touched:
+ahead187touched:
 	TESTQ SI, SI
-	JNZ   ahead118done
-	MOVQ  16(SP), SI
+	JNZ   ahead187done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead118row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead118done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead187row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead187done
 
-ahead118row:
-	MOVQ  aheadOff+72(FP), BX
+ahead187row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead118
+	JNZ   ahead187
 
-ahead118done:
+ahead187done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(CX*1), Y7
@@ -6564,19 +9008,37 @@ ahead118done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys117done
+	JGE          keys185done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset119
+	JEQ          offset188
 	MOVQ         (DI)(R9*8), R11
 
-offset119:
-	JMP keys117
+offset188:
+	JMP keys185
 
-keys117done:
+keys185done:
+	CMPQ       56(SP), $+0
+	JEQ        last189
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y1, (AX)
+	JMP        aside189
+
+last189:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -6608,116 +9070,204 @@ keys117done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside189:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead120done
+	JZ    ahead190done
 
-ahead120:
+ahead190:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead120fewer
+	JCS     ahead190fewer
 
-ahead120four:
+ahead190four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead120four
+	JCC        ahead190four
 
-ahead120fewer:
+ahead190fewer:
 	ADDQ $+4, CX
-	JZ   ahead120touched
+	JZ   ahead190touched
 
-ahead120one:
+ahead190one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead120one
+	JNZ        ahead190one
 
-ahead120touched:
+ahead190touched:
 	TESTQ SI, SI
-	JNZ   ahead120done
-	MOVQ  16(SP), SI
+	JNZ   ahead190done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead120row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead120done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead190row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead190done
 
-ahead120row:
-	MOVQ  aheadOff+72(FP), BX
+ahead190row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead120
+	JNZ   ahead190
 
-ahead120done:
+ahead190done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -6727,75 +9277,93 @@ width8:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed192
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	VMOVUPS 128(AX), Y5
+	VMOVUPS 160(AX), Y6
+	VMOVUPS 192(AX), Y7
+	VMOVUPS 224(AX), Y8
 
-keys121:
-	MOVQ  32(SP), DX
+resumed192:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys191:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead122done
+	JZ    ahead193done
 
-ahead122:
+ahead193:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead122fewer
+	JCS     ahead193fewer
 
-ahead122four:
+ahead193four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead122four
+	JCC        ahead193four
 
-ahead122fewer:
+ahead193fewer:
 	ADDQ $+4, R11
-	JZ   ahead122touched
+	JZ   ahead193touched
 
-ahead122one:
+ahead193one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead122one
+	JNZ        ahead193one
 
-ahead122touched:
+ahead193touched:
 	TESTQ SI, SI
-	JNZ   ahead122done
-	MOVQ  16(SP), SI
+	JNZ   ahead193done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead122row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead122done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead193row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead193done
 
-ahead122row:
-	MOVQ  aheadOff+72(FP), BX
+ahead193row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead122
+	JNZ   ahead193
 
-ahead122done:
+ahead193done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y9
 	VPMOVSXBD    (DX), Y10
@@ -6825,19 +9393,38 @@ ahead122done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys121done
+	JGE          keys191done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset123
+	JEQ          offset194
 	MOVQ         (CX)(DI*8), R9
 
-offset123:
-	JMP keys121
+offset194:
+	JMP keys191
 
-keys121done:
+keys191done:
+	CMPQ    56(SP), $+0
+	JEQ     last195
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	VMOVUPS Y5, 128(AX)
+	VMOVUPS Y6, 160(AX)
+	VMOVUPS Y7, 192(AX)
+	VMOVUPS Y8, 224(AX)
+	JMP     aside195
+
+last195:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -6868,88 +9455,104 @@ keys121done:
 	VANDPS       224(AX), Y9, Y1
 	VFMADD231PS  Y1, Y10, Y8
 	VMOVUPS      Y8, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside195:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed197
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
 
-keys124:
-	MOVQ  32(SP), DX
+resumed197:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys196:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead125done
+	JZ    ahead198done
 
-ahead125:
+ahead198:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead125fewer
+	JCS     ahead198fewer
 
-ahead125four:
+ahead198four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead125four
+	JCC        ahead198four
 
-ahead125fewer:
+ahead198fewer:
 	ADDQ $+4, R11
-	JZ   ahead125touched
+	JZ   ahead198touched
 
-ahead125one:
+ahead198one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead125one
+	JNZ        ahead198one
 
-ahead125touched:
+ahead198touched:
 	TESTQ SI, SI
-	JNZ   ahead125done
-	MOVQ  16(SP), SI
+	JNZ   ahead198done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead125row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead125done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead198row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead198done
 
-ahead125row:
-	MOVQ  aheadOff+72(FP), BX
+ahead198row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead125
+	JNZ   ahead198
 
-ahead125done:
+ahead198done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y5
 	VPMOVSXBD    (DX), Y6
@@ -6967,19 +9570,34 @@ ahead125done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys124done
+	JGE          keys196done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset126
+	JEQ          offset199
 	MOVQ         (CX)(DI*8), R9
 
-offset126:
-	JMP keys124
+offset199:
+	JMP keys196
 
-keys124done:
+keys196done:
+	CMPQ    56(SP), $+0
+	JEQ     last200
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	JMP     aside200
+
+last200:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -6998,96 +9616,109 @@ keys124done:
 	VANDPS       96(AX), Y5, Y1
 	VFMADD231PS  Y1, Y6, Y4
 	VMOVUPS      Y4, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside200:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	CMPQ       64(SP), $+0
+	JEQ        resumed202
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
 
-keys127:
-	MOVQ  32(SP), DX
+resumed202:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys201:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead128done
+	JZ    ahead203done
 
-ahead128:
+ahead203:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead128fewer
+	JCS     ahead203fewer
 
-ahead128four:
+ahead203four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead128four
+	JCC        ahead203four
 
-ahead128fewer:
+ahead203fewer:
 	ADDQ $+4, R11
-	JZ   ahead128touched
+	JZ   ahead203touched
 
-ahead128one:
+ahead203one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead128one
+	JNZ        ahead203one
 
-ahead128touched:
+ahead203touched:
 	TESTQ SI, SI
-	JNZ   ahead128done
-	MOVQ  16(SP), SI
+	JNZ   ahead203done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead128row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead128done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead203row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead203done
 
-ahead128row:
-	MOVQ  aheadOff+72(FP), BX
+ahead203row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead128
+	JNZ   ahead203
 
-ahead128done:
+ahead203done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y3
 	VPMOVSXBD    (DX), Y4
@@ -7096,19 +9727,31 @@ ahead128done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys127done
+	JGE          keys201done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset129
+	JEQ          offset204
 	MOVQ         (CX)(DI*8), R9
 
-offset129:
-	JMP keys127
+offset204:
+	JMP keys201
 
-keys127done:
+keys201done:
+	CMPQ       56(SP), $+0
+	JEQ        last205
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	JMP        aside205
+
+last205:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X3
@@ -7119,116 +9762,204 @@ keys127done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y4, Y2
 	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside205:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead130done
+	JZ    ahead206done
 
-ahead130:
+ahead206:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead130fewer
+	JCS     ahead206fewer
 
-ahead130four:
+ahead206four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead130four
+	JCC        ahead206four
 
-ahead130fewer:
+ahead206fewer:
 	ADDQ $+4, CX
-	JZ   ahead130touched
+	JZ   ahead206touched
 
-ahead130one:
+ahead206one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead130one
+	JNZ        ahead206one
 
-ahead130touched:
+ahead206touched:
 	TESTQ SI, SI
-	JNZ   ahead130done
-	MOVQ  16(SP), SI
+	JNZ   ahead206done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead130row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead130done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead206row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead206done
 
-ahead130row:
-	MOVQ  aheadOff+72(FP), BX
+ahead206row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead130
+	JNZ   ahead206
 
-ahead130done:
+ahead206done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -7238,75 +9969,94 @@ width4:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed208
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 64(AX), Y3
+	VMOVUPS 96(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	VMOVUPS 64(AX), Y7
+	VMOVUPS 96(AX), Y8
 
-keys131:
-	MOVQ  32(SP), DI
+resumed208:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys207:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead132done
+	JZ    ahead209done
 
-ahead132:
+ahead209:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead132fewer
+	JCS     ahead209fewer
 
-ahead132four:
+ahead209four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead132four
+	JCC        ahead209four
 
-ahead132fewer:
+ahead209fewer:
 	ADDQ $+4, R12
-	JZ   ahead132touched
+	JZ   ahead209touched
 
-ahead132one:
+ahead209one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead132one
+	JNZ        ahead209one
 
-ahead132touched:
+ahead209touched:
 	TESTQ SI, SI
-	JNZ   ahead132done
-	MOVQ  16(SP), SI
+	JNZ   ahead209done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead132row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead132done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead209row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead209done
 
-ahead132row:
-	MOVQ  aheadOff+72(FP), BX
+ahead209row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead132
+	JNZ   ahead209
 
-ahead132done:
+ahead209done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -7329,19 +10079,39 @@ ahead132done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys131done
+	JGE          keys207done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset133
+	JEQ          offset210
 	MOVQ         (DX)(R8*8), R10
 
-offset133:
-	JMP keys131
+offset210:
+	JMP keys207
 
-keys131done:
+keys207done:
+	CMPQ    56(SP), $+0
+	JEQ     last211
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS Y4, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	VMOVUPS Y7, 64(AX)
+	VMOVUPS Y8, 96(AX)
+	JMP     aside211
+
+last211:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -7375,97 +10145,112 @@ keys131done:
 	VANDPS       96(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside211:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed213
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
 
-keys134:
-	MOVQ  32(SP), DI
+resumed213:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys212:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead135done
+	JZ    ahead214done
 
-ahead135:
+ahead214:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead135fewer
+	JCS     ahead214fewer
 
-ahead135four:
+ahead214four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead135four
+	JCC        ahead214four
 
-ahead135fewer:
+ahead214fewer:
 	ADDQ $+4, R12
-	JZ   ahead135touched
+	JZ   ahead214touched
 
-ahead135one:
+ahead214one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead135one
+	JNZ        ahead214one
 
-ahead135touched:
+ahead214touched:
 	TESTQ SI, SI
-	JNZ   ahead135done
-	MOVQ  16(SP), SI
+	JNZ   ahead214done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead135row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead135done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead214row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead214done
 
-ahead135row:
-	MOVQ  aheadOff+72(FP), BX
+ahead214row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead135
+	JNZ   ahead214
 
-ahead135done:
+ahead214done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y4
 	VBROADCASTSS (AX)(CX*1), Y5
@@ -7476,19 +10261,33 @@ ahead135done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys134done
+	JGE          keys212done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset136
+	JEQ          offset215
 	MOVQ         (DX)(R8*8), R10
 
-offset136:
-	JMP keys134
+offset215:
+	JMP keys212
 
-keys134done:
+keys212done:
+	CMPQ       56(SP), $+0
+	JEQ        last216
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	JMP        aside216
+
+last216:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -7506,116 +10305,204 @@ keys134done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y2, Y3
 	VMASKMOVPS   Y3, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside216:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead137done
+	JZ    ahead217done
 
-ahead137:
+ahead217:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead137fewer
+	JCS     ahead217fewer
 
-ahead137four:
+ahead217four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead137four
+	JCC        ahead217four
 
-ahead137fewer:
+ahead217fewer:
 	ADDQ $+4, CX
-	JZ   ahead137touched
+	JZ   ahead217touched
 
-ahead137one:
+ahead217one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead137one
+	JNZ        ahead217one
 
-ahead137touched:
+ahead217touched:
 	TESTQ SI, SI
-	JNZ   ahead137done
-	MOVQ  16(SP), SI
+	JNZ   ahead217done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead137row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead137done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead217row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead217done
 
-ahead137row:
-	MOVQ  aheadOff+72(FP), BX
+ahead217row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead137
+	JNZ   ahead217
 
-ahead137done:
+ahead217done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
@@ -7625,76 +10512,97 @@ width2:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed219
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y1
+	VMOVUPS 32(AX), Y2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y3
+	VMOVUPS 32(AX), Y4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y5
+	VMOVUPS 32(AX), Y6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y7
+	VMOVUPS 32(AX), Y8
 
-keys138:
-	MOVQ  32(SP), R8
+resumed219:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys218:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead139done
+	JZ    ahead220done
 
-ahead139:
+ahead220:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead139fewer
+	JCS     ahead220fewer
 
-ahead139four:
+ahead220four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead139four
+	JCC        ahead220four
 
-ahead139fewer:
+ahead220fewer:
 	ADDQ $+4, R13
-	JZ   ahead139touched
+	JZ   ahead220touched
 
-ahead139one:
+ahead220one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead139one
+	JNZ        ahead220one
 
-ahead139touched:
+ahead220touched:
 	TESTQ SI, SI
-	JNZ   ahead139done
-	MOVQ  16(SP), SI
+	JNZ   ahead220done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead139row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead139done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead220row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead220done
 
-ahead139row:
-	MOVQ  aheadOff+72(FP), BX
+ahead220row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead139
+	JNZ   ahead220
 
-ahead139done:
+ahead220done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS (AX)(CX*1), Y10
@@ -7716,19 +10624,41 @@ ahead139done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys138done
+	JGE          keys218done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset140
+	JEQ          offset221
 	MOVQ         (DI)(R9*8), R11
 
-offset140:
-	JMP keys138
+offset221:
+	JMP keys218
 
-keys138done:
+keys218done:
+	CMPQ    56(SP), $+0
+	JEQ     last222
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VMOVUPS Y4, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y6, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y8, 32(AX)
+	JMP     aside222
+
+last222:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -7768,100 +10698,119 @@ keys138done:
 	VANDPS       32(AX), Y2, Y2
 	VFMADD231PS  Y2, Y1, Y8
 	VMOVUPS      Y8, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside222:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y1
-	LEAQ    -8(AX), AX
-	MOVQ    AX, CX
-	SHLQ    $0x00, CX
-	ADDQ    CX, (SP)
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y0, Y2
-	VMOVAPS Y0, Y3
-	VMOVAPS Y0, Y4
-	VMOVAPS Y0, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y1
+	LEAQ       -8(AX), AX
+	MOVQ       AX, CX
+	SHLQ       $0x00, CX
+	ADDQ       CX, (SP)
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y0, Y2
+	VMOVAPS    Y0, Y3
+	VMOVAPS    Y0, Y4
+	VMOVAPS    Y0, Y5
+	CMPQ       64(SP), $+0
+	JEQ        resumed224
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y1, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y1, Y5
 
-keys141:
-	MOVQ  32(SP), R8
+resumed224:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys223:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead142done
+	JZ    ahead225done
 
-ahead142:
+ahead225:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead142fewer
+	JCS     ahead225fewer
 
-ahead142four:
+ahead225four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead142four
+	JCC        ahead225four
 
-ahead142fewer:
+ahead225fewer:
 	ADDQ $+4, R13
-	JZ   ahead142touched
+	JZ   ahead225touched
 
-ahead142one:
+ahead225one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead142one
+	JNZ        ahead225one
 
-ahead142touched:
+ahead225touched:
 	TESTQ SI, SI
-	JNZ   ahead142done
-	MOVQ  16(SP), SI
+	JNZ   ahead225done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead142row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead142done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead225row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead225done
 
-ahead142row:
-	MOVQ  aheadOff+72(FP), BX
+ahead225row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead142
+	JNZ   ahead225
 
-ahead142done:
+ahead225done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y6
 	VBROADCASTSS (AX)(CX*1), Y7
@@ -7877,19 +10826,37 @@ ahead142done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys141done
+	JGE          keys223done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset143
+	JEQ          offset226
 	MOVQ         (DI)(R9*8), R11
 
-offset143:
-	JMP keys141
+offset226:
+	JMP keys223
 
-keys141done:
+keys223done:
+	CMPQ       56(SP), $+0
+	JEQ        last227
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y1, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y1, (AX)
+	JMP        aside227
+
+last227:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -7921,117 +10888,205 @@ keys141done:
 	VMASKMOVPS   (AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y5
 	VMASKMOVPS   Y5, Y1, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside227:
+	ADDQ $+32, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead144done
+	JZ    ahead228done
 
-ahead144:
+ahead228:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead144fewer
+	JCS     ahead228fewer
 
-ahead144four:
+ahead228four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead144four
+	JCC        ahead228four
 
-ahead144fewer:
+ahead228fewer:
 	ADDQ $+4, CX
-	JZ   ahead144touched
+	JZ   ahead228touched
 
-ahead144one:
+ahead228one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead144one
+	JNZ        ahead228one
 
-ahead144touched:
+ahead228touched:
 	TESTQ SI, SI
-	JNZ   ahead144done
-	MOVQ  16(SP), SI
+	JNZ   ahead228done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead144row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead144done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead228row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead228done
 
-ahead144row:
-	MOVQ  aheadOff+72(FP), BX
+ahead228row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead144
+	JNZ   ahead228
 
-ahead144done:
+ahead228done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $72-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width8done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -8041,75 +11096,93 @@ width8:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed230
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
+	VMOVUPS 128(AX), Y6
+	VMOVUPS 160(AX), Y7
+	VMOVUPS 192(AX), Y8
+	VMOVUPS 224(AX), Y9
 
-keys145:
-	MOVQ  32(SP), DX
+resumed230:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys229:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead146done
+	JZ    ahead231done
 
-ahead146:
+ahead231:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead146fewer
+	JCS     ahead231fewer
 
-ahead146four:
+ahead231four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead146four
+	JCC        ahead231four
 
-ahead146fewer:
+ahead231fewer:
 	ADDQ $+4, R11
-	JZ   ahead146touched
+	JZ   ahead231touched
 
-ahead146one:
+ahead231one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead146one
+	JNZ        ahead231one
 
-ahead146touched:
+ahead231touched:
 	TESTQ SI, SI
-	JNZ   ahead146done
-	MOVQ  16(SP), SI
+	JNZ   ahead231done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead146row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead146done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead231row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead231done
 
-ahead146row:
-	MOVQ  aheadOff+72(FP), BX
+ahead231row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead146
+	JNZ   ahead231
 
-ahead146done:
+ahead231done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y10
 	VPBROADCASTD (DX), Y11
@@ -8155,19 +11228,38 @@ ahead146done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys145done
+	JGE          keys229done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset147
+	JEQ          offset232
 	MOVQ         (CX)(DI*8), R9
 
-offset147:
-	JMP keys145
+offset232:
+	JMP keys229
 
-keys145done:
+keys229done:
+	CMPQ    56(SP), $+0
+	JEQ     last233
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	VMOVUPS Y6, 128(AX)
+	VMOVUPS Y7, 160(AX)
+	VMOVUPS Y8, 192(AX)
+	VMOVUPS Y9, 224(AX)
+	JMP     aside233
+
+last233:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X10
@@ -8198,88 +11290,104 @@ keys145done:
 	VANDPS       224(AX), Y10, Y2
 	VFMADD231PS  Y2, Y11, Y9
 	VMOVUPS      Y9, 224(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width8
+
+aside233:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed235
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
 
-keys148:
-	MOVQ  32(SP), DX
+resumed235:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys234:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead149done
+	JZ    ahead236done
 
-ahead149:
+ahead236:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead149fewer
+	JCS     ahead236fewer
 
-ahead149four:
+ahead236four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead149four
+	JCC        ahead236four
 
-ahead149fewer:
+ahead236fewer:
 	ADDQ $+4, R11
-	JZ   ahead149touched
+	JZ   ahead236touched
 
-ahead149one:
+ahead236one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead149one
+	JNZ        ahead236one
 
-ahead149touched:
+ahead236touched:
 	TESTQ SI, SI
-	JNZ   ahead149done
-	MOVQ  16(SP), SI
+	JNZ   ahead236done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead149row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead149done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead236row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead236done
 
-ahead149row:
-	MOVQ  aheadOff+72(FP), BX
+ahead236row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead149
+	JNZ   ahead236
 
-ahead149done:
+ahead236done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y6
 	VPBROADCASTD (DX), Y7
@@ -8305,19 +11413,34 @@ ahead149done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys148done
+	JGE          keys234done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset150
+	JEQ          offset237
 	MOVQ         (CX)(DI*8), R9
 
-offset150:
-	JMP keys148
+offset237:
+	JMP keys234
 
-keys148done:
+keys234done:
+	CMPQ    56(SP), $+0
+	JEQ     last238
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	JMP     aside238
+
+last238:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X6
@@ -8336,93 +11459,106 @@ keys148done:
 	VANDPS       96(AX), Y6, Y2
 	VFMADD231PS  Y2, Y7, Y5
 	VMOVUPS      Y5, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside238:
+	ADDQ $+128, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	CMPQ       64(SP), $+0
+	JEQ        resumed240
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
 
-keys151:
-	MOVQ  32(SP), DX
+resumed240:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys239:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead152done
+	JZ    ahead241done
 
-ahead152:
+ahead241:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead152fewer
+	JCS     ahead241fewer
 
-ahead152four:
+ahead241four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead152four
+	JCC        ahead241four
 
-ahead152fewer:
+ahead241fewer:
 	ADDQ $+4, R11
-	JZ   ahead152touched
+	JZ   ahead241touched
 
-ahead152one:
+ahead241one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead152one
+	JNZ        ahead241one
 
-ahead152touched:
+ahead241touched:
 	TESTQ SI, SI
-	JNZ   ahead152done
-	MOVQ  16(SP), SI
+	JNZ   ahead241done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead152row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead152done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead241row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead241done
 
-ahead152row:
-	MOVQ  aheadOff+72(FP), BX
+ahead241row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead152
+	JNZ   ahead241
 
-ahead152done:
+ahead241done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Y4
 	VPBROADCASTD (DX), Y5
@@ -8433,19 +11569,31 @@ ahead152done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys151done
+	JGE          keys239done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset153
+	JEQ          offset242
 	MOVQ         (CX)(DI*8), R9
 
-offset153:
-	JMP keys151
+offset242:
+	JMP keys239
 
-keys151done:
+keys239done:
+	CMPQ       56(SP), $+0
+	JEQ        last243
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	JMP        aside243
+
+last243:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X4
@@ -8456,65 +11604,128 @@ keys151done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y5, Y3
 	VMASKMOVPS   Y3, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+4, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside243:
+	ADDQ $+32, 8(SP)
+	ADDQ $+4, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead154done
+	JZ    ahead244done
 
-ahead154:
+ahead244:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead154fewer
+	JCS     ahead244fewer
 
-ahead154four:
+ahead244four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead154four
+	JCC        ahead244four
 
-ahead154fewer:
+ahead244fewer:
 	ADDQ $+4, CX
-	JZ   ahead154touched
+	JZ   ahead244touched
 
-ahead154one:
+ahead244one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead154one
+	JNZ        ahead244one
 
-ahead154touched:
+ahead244touched:
 	TESTQ SI, SI
-	JNZ   ahead154done
-	MOVQ  16(SP), SI
+	JNZ   ahead244done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead154row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead154done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead244row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead244done
 
-ahead154row:
-	MOVQ  aheadOff+72(FP), BX
+ahead244row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead154
+	JNZ   ahead244
 
-ahead154done:
+ahead244done:
 	VZEROUPPER
 	RET
 
@@ -8528,55 +11739,80 @@ DATA i4ShiftsAVX2<>+24(SB)/4, $0x00000004
 DATA i4ShiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $72-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width4done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -8586,75 +11822,94 @@ width4:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed246
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 96(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	VMOVUPS 64(AX), Y8
+	VMOVUPS 96(AX), Y9
 
-keys155:
-	MOVQ  32(SP), DI
+resumed246:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys245:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead156done
+	JZ    ahead247done
 
-ahead156:
+ahead247:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead156fewer
+	JCS     ahead247fewer
 
-ahead156four:
+ahead247four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead156four
+	JCC        ahead247four
 
-ahead156fewer:
+ahead247fewer:
 	ADDQ $+4, R12
-	JZ   ahead156touched
+	JZ   ahead247touched
 
-ahead156one:
+ahead247one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead156one
+	JNZ        ahead247one
 
-ahead156touched:
+ahead247touched:
 	TESTQ SI, SI
-	JNZ   ahead156done
-	MOVQ  16(SP), SI
+	JNZ   ahead247done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead156row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead156done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead247row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead247done
 
-ahead156row:
-	MOVQ  aheadOff+72(FP), BX
+ahead247row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead156
+	JNZ   ahead247
 
-ahead156done:
+ahead247done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(CX*1), Y11
@@ -8685,19 +11940,39 @@ ahead156done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys155done
+	JGE          keys245done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset157
+	JEQ          offset248
 	MOVQ         (DX)(R8*8), R10
 
-offset157:
-	JMP keys155
+offset248:
+	JMP keys245
 
-keys155done:
+keys245done:
+	CMPQ    56(SP), $+0
+	JEQ     last249
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 64(AX)
+	VMOVUPS Y5, 96(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y8, 64(AX)
+	VMOVUPS Y9, 96(AX)
+	JMP     aside249
+
+last249:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -8731,94 +12006,109 @@ keys155done:
 	VANDPS       96(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
 	VMOVUPS      Y9, 96(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width4
+
+aside249:
+	ADDQ $+128, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	VMOVAPS    Y1, Y4
+	CMPQ       64(SP), $+0
+	JEQ        resumed251
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y4
 
-keys158:
-	MOVQ  32(SP), DI
+resumed251:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys250:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead159done
+	JZ    ahead252done
 
-ahead159:
+ahead252:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead159fewer
+	JCS     ahead252fewer
 
-ahead159four:
+ahead252four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead159four
+	JCC        ahead252four
 
-ahead159fewer:
+ahead252fewer:
 	ADDQ $+4, R12
-	JZ   ahead159touched
+	JZ   ahead252touched
 
-ahead159one:
+ahead252one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead159one
+	JNZ        ahead252one
 
-ahead159touched:
+ahead252touched:
 	TESTQ SI, SI
-	JNZ   ahead159done
-	MOVQ  16(SP), SI
+	JNZ   ahead252done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead159row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead159done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead252row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead252done
 
-ahead159row:
-	MOVQ  aheadOff+72(FP), BX
+ahead252row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead159
+	JNZ   ahead252
 
-ahead159done:
+ahead252done:
 	LEAQ         (R9)(R10*1), DI
 	VBROADCASTSS (AX), Y5
 	VBROADCASTSS (AX)(CX*1), Y6
@@ -8831,19 +12121,33 @@ ahead159done:
 	ADDQ         $+4, AX
 	INCQ         R8
 	CMPQ         R8, keys+56(FP)
-	JGE          keys158done
+	JGE          keys250done
 	ADDQ         R11, R10
 	CMPQ         R10, (DX)(R8*8)
-	JEQ          offset160
+	JEQ          offset253
 	MOVQ         (DX)(R8*8), R10
 
-offset160:
-	JMP keys158
+offset253:
+	JMP keys250
 
-keys158done:
+keys250done:
+	CMPQ       56(SP), $+0
+	JEQ        last254
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y2, (AX)
+	JMP        aside254
+
+last254:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -8861,117 +12165,205 @@ keys158done:
 	VMASKMOVPS   (AX), Y5, Y5
 	VFMADD231PS  Y5, Y3, Y4
 	VMASKMOVPS   Y4, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+4, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside254:
+	ADDQ $+32, 8(SP)
+	ADDQ $+4, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead161done
+	JZ    ahead255done
 
-ahead161:
+ahead255:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead161fewer
+	JCS     ahead255fewer
 
-ahead161four:
+ahead255four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead161four
+	JCC        ahead255four
 
-ahead161fewer:
+ahead255fewer:
 	ADDQ $+4, CX
-	JZ   ahead161touched
+	JZ   ahead255touched
 
-ahead161one:
+ahead255one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead161one
+	JNZ        ahead255one
 
-ahead161touched:
+ahead255touched:
 	TESTQ SI, SI
-	JNZ   ahead161done
-	MOVQ  16(SP), SI
+	JNZ   ahead255done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead161row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead161done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead255row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead255done
 
-ahead161row:
-	MOVQ  aheadOff+72(FP), BX
+ahead255row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead161
+	JNZ   ahead255
 
-ahead161done:
+ahead255done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $72-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x04, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+16
+	CMPQ    16(SP), $+16
 	JLT     width2done
 	VMOVAPS Y1, Y2
 	VMOVAPS Y1, Y3
@@ -8981,76 +12373,97 @@ width2:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed257
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y4
+	VMOVUPS 32(AX), Y5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y6
+	VMOVUPS 32(AX), Y7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Y8
+	VMOVUPS 32(AX), Y9
 
-keys162:
-	MOVQ  32(SP), R8
+resumed257:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys256:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead163done
+	JZ    ahead258done
 
-ahead163:
+ahead258:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead163fewer
+	JCS     ahead258fewer
 
-ahead163four:
+ahead258four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead163four
+	JCC        ahead258four
 
-ahead163fewer:
+ahead258fewer:
 	ADDQ $+4, R13
-	JZ   ahead163touched
+	JZ   ahead258touched
 
-ahead163one:
+ahead258one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead163one
+	JNZ        ahead258one
 
-ahead163touched:
+ahead258touched:
 	TESTQ SI, SI
-	JNZ   ahead163done
-	MOVQ  16(SP), SI
+	JNZ   ahead258done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead163row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead163done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead258row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead258done
 
-ahead163row:
-	MOVQ  aheadOff+72(FP), BX
+ahead258row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead163
+	JNZ   ahead258
 
-ahead163done:
+ahead258done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y10
 	VBROADCASTSS (AX)(CX*1), Y11
@@ -9076,19 +12489,41 @@ ahead163done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys162done
+	JGE          keys256done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset164
+	JEQ          offset259
 	MOVQ         (DI)(R9*8), R11
 
-offset164:
-	JMP keys162
+offset259:
+	JMP keys256
 
-keys162done:
+keys256done:
+	CMPQ    56(SP), $+0
+	JEQ     last260
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	JMP     aside260
+
+last260:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -9128,97 +12563,116 @@ keys162done:
 	VANDPS       32(AX), Y3, Y3
 	VFMADD231PS  Y3, Y2, Y9
 	VMOVUPS      Y9, 32(AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          width2
+
+aside260:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+8, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	LEAQ    lanesAVX2<>+0(SB), CX
-	VMOVUPS (CX)(AX*4), Y2
-	LEAQ    -8(AX), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, o+0(FP)
-	VMOVAPS Y1, Y3
-	VMOVAPS Y1, Y4
-	VMOVAPS Y1, Y5
-	VMOVAPS Y1, Y6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ       16(SP), $+0
+	JLE        done
+	MOVQ       $+8, AX
+	CMPQ       16(SP), AX
+	CMOVQLT    16(SP), AX
+	LEAQ       lanesAVX2<>+0(SB), CX
+	VMOVUPS    (CX)(AX*4), Y2
+	LEAQ       -8(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       AX, 8(SP)
+	VMOVAPS    Y1, Y3
+	VMOVAPS    Y1, Y4
+	VMOVAPS    Y1, Y5
+	VMOVAPS    Y1, Y6
+	CMPQ       64(SP), $+0
+	JEQ        resumed262
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS (AX), Y2, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y5
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y6
 
-keys165:
-	MOVQ  32(SP), R8
+resumed262:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys261:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead166done
+	JZ    ahead263done
 
-ahead166:
+ahead263:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead166fewer
+	JCS     ahead263fewer
 
-ahead166four:
+ahead263four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead166four
+	JCC        ahead263four
 
-ahead166fewer:
+ahead263fewer:
 	ADDQ $+4, R13
-	JZ   ahead166touched
+	JZ   ahead263touched
 
-ahead166one:
+ahead263one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead166one
+	JNZ        ahead263one
 
-ahead166touched:
+ahead263touched:
 	TESTQ SI, SI
-	JNZ   ahead166done
-	MOVQ  16(SP), SI
+	JNZ   ahead263done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead166row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead166done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead263row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead263done
 
-ahead166row:
-	MOVQ  aheadOff+72(FP), BX
+ahead263row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead166
+	JNZ   ahead263
 
-ahead166done:
+ahead263done:
 	LEAQ         (R10)(R11*1), R8
 	VBROADCASTSS (AX), Y7
 	VBROADCASTSS (AX)(CX*1), Y8
@@ -9236,19 +12690,37 @@ ahead166done:
 	ADDQ         $+4, DX
 	INCQ         R9
 	CMPQ         R9, keys+56(FP)
-	JGE          keys165done
+	JGE          keys261done
 	ADDQ         R12, R11
 	CMPQ         R11, (DI)(R9*8)
-	JEQ          offset167
+	JEQ          offset264
 	MOVQ         (DI)(R9*8), R11
 
-offset167:
-	JMP keys165
+offset264:
+	JMP keys261
 
-keys165done:
+keys261done:
+	CMPQ       56(SP), $+0
+	JEQ        last265
+	MOVQ       dim+8(FP), CX
+	MOVQ       heads+64(FP), AX
+	MOVQ       40(AX), AX
+	SHLQ       $0x02, AX
+	ADDQ       8(SP), AX
+	SHLQ       $0x02, CX
+	VMASKMOVPS Y3, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y6, Y2, (AX)
+	JMP        aside265
+
+last265:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -9280,64 +12752,127 @@ keys165done:
 	VMASKMOVPS   (AX), Y4, Y4
 	VFMADD231PS  Y4, Y3, Y6
 	VMASKMOVPS   Y6, Y2, (AX)
-	ADDQ         $+32, o+0(FP)
-	ADDQ         $+4, (SP)
-	SUBQ         $+8, 8(SP)
-	JMP          rest
+
+aside265:
+	ADDQ $+32, 8(SP)
+	ADDQ $+4, (SP)
+	SUBQ $+8, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead168done
+	JZ    ahead266done
 
-ahead168:
+ahead266:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead168fewer
+	JCS     ahead266fewer
 
-ahead168four:
+ahead266four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead168four
+	JCC        ahead266four
 
-ahead168fewer:
+ahead266fewer:
 	ADDQ $+4, CX
-	JZ   ahead168touched
+	JZ   ahead266touched
 
-ahead168one:
+ahead266one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead168one
+	JNZ        ahead266one
 
-ahead168touched:
+ahead266touched:
 	TESTQ SI, SI
-	JNZ   ahead168done
-	MOVQ  16(SP), SI
+	JNZ   ahead266done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead168row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead168done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead266row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead266done
 
-ahead168row:
-	MOVQ  aheadOff+72(FP), BX
+ahead266row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead168
+	JNZ   ahead266
 
-ahead168done:
+ahead266done:
 	VZEROUPPER
 	RET

@@ -4,54 +4,79 @@
 
 #include "textflag.h"
 
-// func accumulateF32x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -61,75 +86,93 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed2
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+
+resumed2:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
 
 keys1:
-	MOVQ  32(SP), DX
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead2done
+	JZ    ahead3done
 
-ahead2:
+ahead3:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead2fewer
+	JCS     ahead3fewer
 
-ahead2four:
+ahead3four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead2four
+	JCC        ahead3four
 
-ahead2fewer:
+ahead3fewer:
 	ADDQ $+4, R11
-	JZ   ahead2touched
+	JZ   ahead3touched
 
-ahead2one:
+ahead3one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead2one
+	JNZ        ahead3one
 
-ahead2touched:
+ahead3touched:
 	TESTQ SI, SI
-	JNZ   ahead2done
-	MOVQ  16(SP), SI
+	JNZ   ahead3done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead2row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead2done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead3done
 
-ahead2row:
-	MOVQ  aheadOff+72(FP), BX
+ahead3row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead2
+	JNZ   ahead3
 
-ahead2done:
+ahead3done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VMOVUPS      (DX), Z10
@@ -154,16 +197,35 @@ ahead2done:
 	JGE          keys1done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset3
+	JEQ          offset4
 	MOVQ         (CX)(DI*8), R9
 
-offset3:
+offset4:
 	JMP keys1
 
 keys1done:
+	CMPQ    56(SP), $+0
+	JEQ     last5
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     aside5
+
+last5:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -194,170 +256,53 @@ keys1done:
 	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
 	VMOVUPS      Z8, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside5:
+	ADDQ $+512, 8(SP)
+	ADDQ $+512, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed7
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
 
-keys4:
-	MOVQ  32(SP), DX
-	TESTQ DX, DX
-	JZ    ahead5done
+resumed7:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
 
-ahead5:
-	MOVQ    SI, R11
-	CMPQ    DX, R11
-	CMOVQCS DX, R11
-	SUBQ    R11, SI
-	SUBQ    R11, DX
-	SUBQ    $+4, R11
-	JCS     ahead5fewer
-
-ahead5four:
-	PREFETCHT1 (BX)
-	PREFETCHT1 64(BX)
-	PREFETCHT1 128(BX)
-	PREFETCHT1 192(BX)
-	ADDQ       $+256, BX
-	SUBQ       $+4, R11
-	JCC        ahead5four
-
-ahead5fewer:
-	ADDQ $+4, R11
-	JZ   ahead5touched
-
-ahead5one:
-	PREFETCHT1 (BX)
-	ADDQ       $+64, BX
-	DECQ       R11
-	JNZ        ahead5one
-
-ahead5touched:
-	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  16(SP), SI
-	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead5done
-
-ahead5row:
-	MOVQ  aheadOff+72(FP), BX
-	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
-	TESTQ DX, DX
-	JNZ   ahead5
-
-ahead5done:
-	LEAQ         (R8)(R9*1), DX
-	VBROADCASTSS (AX), Z5
-	VMOVUPS      (DX), Z6
-	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      64(DX), Z6
-	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      128(DX), Z6
-	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      192(DX), Z6
-	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $+4, AX
-	INCQ         DI
-	CMPQ         DI, keys+56(FP)
-	JGE          keys4done
-	ADDQ         R10, R9
-	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset6
-	MOVQ         (CX)(DI*8), R9
-
-offset6:
-	JMP keys4
-
-keys4done:
-	MOVQ         dim+8(FP), CX
-	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
-	SHLQ         $0x02, CX
-	XORL         CX, CX
-	VMOVD        CX, X5
-	VPBROADCASTD X5, Z5
-	VBROADCASTSS (DX), Z6
-	VCMPPS       $0x04, Z5, Z6, K1
-	VMOVUPS.Z    (AX), K1, Z5
-	VFMADD231PS  Z5, Z6, Z1
-	VMOVUPS      Z1, (AX)
-	VMOVUPS.Z    64(AX), K1, Z1
-	VFMADD231PS  Z1, Z6, Z2
-	VMOVUPS      Z2, 64(AX)
-	VMOVUPS.Z    128(AX), K1, Z1
-	VFMADD231PS  Z1, Z6, Z3
-	VMOVUPS      Z3, 128(AX)
-	VMOVUPS.Z    192(AX), K1, Z1
-	VFMADD231PS  Z1, Z6, Z4
-	VMOVUPS      Z4, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
-
-width4done:
-rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
-
-keys7:
-	MOVQ  32(SP), DX
+keys6:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
 	JZ    ahead8done
 
@@ -392,23 +337,184 @@ ahead8one:
 ahead8touched:
 	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  16(SP), SI
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
 	JLT   ahead8row
-	MOVQ  $+0, 32(SP)
+	MOVQ  $+0, 40(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
 	JNZ   ahead8
 
 ahead8done:
+	LEAQ         (R8)(R9*1), DX
+	VBROADCASTSS (AX), Z5
+	VMOVUPS      (DX), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VMOVUPS      64(DX), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      128(DX), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      192(DX), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $+4, AX
+	INCQ         DI
+	CMPQ         DI, keys+56(FP)
+	JGE          keys6done
+	ADDQ         R10, R9
+	CMPQ         R9, (CX)(DI*8)
+	JEQ          offset9
+	MOVQ         (CX)(DI*8), R9
+
+offset9:
+	JMP keys6
+
+keys6done:
+	CMPQ    56(SP), $+0
+	JEQ     last10
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	JMP     aside10
+
+last10:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	MOVQ         8(SP), AX
+	SHLQ         $0x02, CX
+	XORL         CX, CX
+	VMOVD        CX, X5
+	VPBROADCASTD X5, Z5
+	VBROADCASTSS (DX), Z6
+	VCMPPS       $0x04, Z5, Z6, K1
+	VMOVUPS.Z    (AX), K1, Z5
+	VFMADD231PS  Z5, Z6, Z1
+	VMOVUPS      Z1, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z6, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z6, Z3
+	VMOVUPS      Z3, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z6, Z4
+	VMOVUPS      Z4, 192(AX)
+
+aside10:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
+
+width4done:
+rest:
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	CMPQ      64(SP), $+0
+	JEQ       resumed12
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+
+resumed12:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys11:
+	MOVQ  40(SP), DX
+	TESTQ DX, DX
+	JZ    ahead13done
+
+ahead13:
+	MOVQ    SI, R11
+	CMPQ    DX, R11
+	CMOVQCS DX, R11
+	SUBQ    R11, SI
+	SUBQ    R11, DX
+	SUBQ    $+4, R11
+	JCS     ahead13fewer
+
+ahead13four:
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
+	SUBQ       $+4, R11
+	JCC        ahead13four
+
+ahead13fewer:
+	ADDQ $+4, R11
+	JZ   ahead13touched
+
+ahead13one:
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
+	DECQ       R11
+	JNZ        ahead13one
+
+ahead13touched:
+	TESTQ SI, SI
+	JNZ   ahead13done
+	MOVQ  24(SP), SI
+	INCQ  SI
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead13row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead13done
+
+ahead13row:
+	MOVQ  aheadOff+80(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
+	TESTQ DX, DX
+	JNZ   ahead13
+
+ahead13done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VMOVUPS.Z    (DX), K1, Z3
@@ -416,19 +522,31 @@ ahead8done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys7done
+	JGE          keys11done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset9
+	JEQ          offset14
 	MOVQ         (CX)(DI*8), R9
 
-offset9:
-	JMP keys7
+offset14:
+	JMP keys11
 
-keys7done:
+keys11done:
+	CMPQ    56(SP), $+0
+	JEQ     last15
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	JMP     aside15
+
+last15:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X2
@@ -439,116 +557,204 @@ keys7done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside15:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead10done
+	JZ    ahead16done
 
-ahead10:
+ahead16:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead10fewer
+	JCS     ahead16fewer
 
-ahead10four:
+ahead16four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead10four
+	JCC        ahead16four
 
-ahead10fewer:
+ahead16fewer:
 	ADDQ $+4, CX
-	JZ   ahead10touched
+	JZ   ahead16touched
 
-ahead10one:
+ahead16one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead10one
+	JNZ        ahead16one
 
-ahead10touched:
+ahead16touched:
 	TESTQ SI, SI
-	JNZ   ahead10done
-	MOVQ  16(SP), SI
+	JNZ   ahead16done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead10row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead10done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead16row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead16done
 
-ahead10row:
-	MOVQ  aheadOff+72(FP), BX
+ahead16row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead10
+	JNZ   ahead16
 
-ahead10done:
+ahead16done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -566,75 +772,102 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed18
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
 
-keys11:
-	MOVQ  32(SP), DI
+resumed18:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys17:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead12done
+	JZ    ahead19done
 
-ahead12:
+ahead19:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead12fewer
+	JCS     ahead19fewer
 
-ahead12four:
+ahead19four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead12four
+	JCC        ahead19four
 
-ahead12fewer:
+ahead19fewer:
 	ADDQ $+4, R12
-	JZ   ahead12touched
+	JZ   ahead19touched
 
-ahead12one:
+ahead19one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead12one
+	JNZ        ahead19one
 
-ahead12touched:
+ahead19touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
-	MOVQ  16(SP), SI
+	JNZ   ahead19done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead12row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead12done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead19row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead19done
 
-ahead12row:
-	MOVQ  aheadOff+72(FP), BX
+ahead19row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead12
+	JNZ   ahead19
 
-ahead12done:
+ahead19done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z17
 	VMOVUPS          (DI), Z18
@@ -664,19 +897,47 @@ ahead12done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys11done
+	JGE              keys17done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset13
+	JEQ              offset20
 	MOVQ             (DX)(R8*8), R10
 
-offset13:
-	JMP keys11
+offset20:
+	JMP keys17
 
-keys11done:
+keys17done:
+	CMPQ    56(SP), $+0
+	JEQ     last21
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	JMP     aside21
+
+last21:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -734,14 +995,16 @@ keys11done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside21:
+	ADDQ $+512, 8(SP)
+	ADDQ $+512, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -751,75 +1014,94 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed23
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
 
-keys14:
-	MOVQ  32(SP), DI
+resumed23:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys22:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead15done
+	JZ    ahead24done
 
-ahead15:
+ahead24:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead15fewer
+	JCS     ahead24fewer
 
-ahead15four:
+ahead24four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead15four
+	JCC        ahead24four
 
-ahead15fewer:
+ahead24fewer:
 	ADDQ $+4, R12
-	JZ   ahead15touched
+	JZ   ahead24touched
 
-ahead15one:
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead15one
+	JNZ        ahead24one
 
-ahead15touched:
+ahead24touched:
 	TESTQ SI, SI
-	JNZ   ahead15done
-	MOVQ  16(SP), SI
+	JNZ   ahead24done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead15row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead15done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead24done
 
-ahead15row:
-	MOVQ  aheadOff+72(FP), BX
+ahead24row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead15
+	JNZ   ahead24
 
-ahead15done:
+ahead24done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z9
 	VMOVUPS          (DI), Z10
@@ -837,19 +1119,39 @@ ahead15done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys14done
+	JGE              keys22done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset16
+	JEQ              offset25
 	MOVQ             (DX)(R8*8), R10
 
-offset16:
-	JMP keys14
+offset25:
+	JMP keys22
 
-keys14done:
+keys22done:
+	CMPQ    56(SP), $+0
+	JEQ     last26
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	JMP     aside26
+
+last26:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -883,96 +1185,111 @@ keys14done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside26:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed28
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys17:
-	MOVQ  32(SP), DI
+resumed28:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys27:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead18done
+	JZ    ahead29done
 
-ahead18:
+ahead29:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead18fewer
+	JCS     ahead29fewer
 
-ahead18four:
+ahead29four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead18four
+	JCC        ahead29four
 
-ahead18fewer:
+ahead29fewer:
 	ADDQ $+4, R12
-	JZ   ahead18touched
+	JZ   ahead29touched
 
-ahead18one:
+ahead29one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead18one
+	JNZ        ahead29one
 
-ahead18touched:
+ahead29touched:
 	TESTQ SI, SI
-	JNZ   ahead18done
-	MOVQ  16(SP), SI
+	JNZ   ahead29done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead18row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead18done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead29row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead29done
 
-ahead18row:
-	MOVQ  aheadOff+72(FP), BX
+ahead29row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead18
+	JNZ   ahead29
 
-ahead18done:
+ahead29done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z3
 	VMOVUPS.Z        (DI), K1, Z4
@@ -981,19 +1298,33 @@ ahead18done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys17done
+	JGE              keys27done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset19
+	JEQ              offset30
 	MOVQ             (DX)(R8*8), R10
 
-offset19:
-	JMP keys17
+offset30:
+	JMP keys27
 
-keys17done:
+keys27done:
+	CMPQ    56(SP), $+0
+	JEQ     last31
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside31
+
+last31:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X3
@@ -1011,116 +1342,204 @@ keys17done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside31:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead20done
+	JZ    ahead32done
 
-ahead20:
+ahead32:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead20fewer
+	JCS     ahead32fewer
 
-ahead20four:
+ahead32four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead20four
+	JCC        ahead32four
 
-ahead20fewer:
+ahead32fewer:
 	ADDQ $+4, CX
-	JZ   ahead20touched
+	JZ   ahead32touched
 
-ahead20one:
+ahead32one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead20one
+	JNZ        ahead32one
 
-ahead20touched:
+ahead32touched:
 	TESTQ SI, SI
-	JNZ   ahead20done
-	MOVQ  16(SP), SI
+	JNZ   ahead32done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead20row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead20done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead32row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead32done
 
-ahead20row:
-	MOVQ  aheadOff+72(FP), BX
+ahead32row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead20
+	JNZ   ahead32
 
-ahead20done:
+ahead32done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1146,76 +1565,112 @@ width8:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed34
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	VMOVUPS 256(AX), Z21
+	VMOVUPS 320(AX), Z22
+	VMOVUPS 384(AX), Z23
+	VMOVUPS 448(AX), Z24
 
-keys21:
-	MOVQ  32(SP), R8
+resumed34:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys33:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead22done
+	JZ    ahead35done
 
-ahead22:
+ahead35:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead22fewer
+	JCS     ahead35fewer
 
-ahead22four:
+ahead35four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead22four
+	JCC        ahead35four
 
-ahead22fewer:
+ahead35fewer:
 	ADDQ $+4, R13
-	JZ   ahead22touched
+	JZ   ahead35touched
 
-ahead22one:
+ahead35one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead22one
+	JNZ        ahead35one
 
-ahead22touched:
+ahead35touched:
 	TESTQ SI, SI
-	JNZ   ahead22done
-	MOVQ  16(SP), SI
+	JNZ   ahead35done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead22row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead22done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead35row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead35done
 
-ahead22row:
-	MOVQ  aheadOff+72(FP), BX
+ahead35row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead22
+	JNZ   ahead35
 
-ahead22done:
+ahead35done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -1255,19 +1710,56 @@ ahead22done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys21done
+	JGE              keys33done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset23
+	JEQ              offset36
 	MOVQ             (DI)(R9*8), R11
 
-offset23:
-	JMP keys21
+offset36:
+	JMP keys33
 
-keys21done:
+keys33done:
+	CMPQ    56(SP), $+0
+	JEQ     last37
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	VMOVUPS Z21, 256(AX)
+	VMOVUPS Z22, 320(AX)
+	VMOVUPS Z23, 384(AX)
+	VMOVUPS Z24, 448(AX)
+	JMP     aside37
+
+last37:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -1352,14 +1844,16 @@ keys21done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside37:
+	ADDQ $+512, 8(SP)
+	ADDQ $+512, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1373,76 +1867,100 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed39
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
 
-keys24:
-	MOVQ  32(SP), R8
+resumed39:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys38:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead25done
+	JZ    ahead40done
 
-ahead25:
+ahead40:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead25fewer
+	JCS     ahead40fewer
 
-ahead25four:
+ahead40four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead25four
+	JCC        ahead40four
 
-ahead25fewer:
+ahead40fewer:
 	ADDQ $+4, R13
-	JZ   ahead25touched
+	JZ   ahead40touched
 
-ahead25one:
+ahead40one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead25one
+	JNZ        ahead40one
 
-ahead25touched:
+ahead40touched:
 	TESTQ SI, SI
-	JNZ   ahead25done
-	MOVQ  16(SP), SI
+	JNZ   ahead40done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead25row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead25done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead40done
 
-ahead25row:
-	MOVQ  aheadOff+72(FP), BX
+ahead40row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead25
+	JNZ   ahead40
 
-ahead25done:
+ahead40done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -1466,19 +1984,44 @@ ahead25done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys24done
+	JGE              keys38done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset26
+	JEQ              offset41
 	MOVQ             (DI)(R9*8), R11
 
-offset26:
-	JMP keys24
+offset41:
+	JMP keys38
 
-keys24done:
+keys38done:
+	CMPQ    56(SP), $+0
+	JEQ     last42
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	JMP     aside42
+
+last42:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -1527,98 +2070,115 @@ keys24done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside42:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed44
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys27:
-	MOVQ  32(SP), R8
+resumed44:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys43:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead28done
+	JZ    ahead45done
 
-ahead28:
+ahead45:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead28fewer
+	JCS     ahead45fewer
 
-ahead28four:
+ahead45four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead28four
+	JCC        ahead45four
 
-ahead28fewer:
+ahead45fewer:
 	ADDQ $+4, R13
-	JZ   ahead28touched
+	JZ   ahead45touched
 
-ahead28one:
+ahead45one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead28one
+	JNZ        ahead45one
 
-ahead28touched:
+ahead45touched:
 	TESTQ SI, SI
-	JNZ   ahead28done
-	MOVQ  16(SP), SI
+	JNZ   ahead45done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead28row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead28done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead45done
 
-ahead28row:
-	MOVQ  aheadOff+72(FP), BX
+ahead45row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead28
+	JNZ   ahead45
 
-ahead28done:
+ahead45done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z4
 	VBROADCASTSS     (AX)(CX*2), Z5
@@ -1630,19 +2190,35 @@ ahead28done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys27done
+	JGE              keys43done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset29
+	JEQ              offset46
 	MOVQ             (DI)(R9*8), R11
 
-offset29:
-	JMP keys27
+offset46:
+	JMP keys43
 
-keys27done:
+keys43done:
+	CMPQ    56(SP), $+0
+	JEQ     last47
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside47
+
+last47:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -1667,116 +2243,204 @@ keys27done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside47:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead30done
+	JZ    ahead48done
 
-ahead30:
+ahead48:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead30fewer
+	JCS     ahead48fewer
 
-ahead30four:
+ahead48four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead30four
+	JCC        ahead48four
 
-ahead30fewer:
+ahead48fewer:
 	ADDQ $+4, CX
-	JZ   ahead30touched
+	JZ   ahead48touched
 
-ahead30one:
+ahead48one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead30one
+	JNZ        ahead48one
 
-ahead30touched:
+ahead48touched:
 	TESTQ SI, SI
-	JNZ   ahead30done
-	MOVQ  16(SP), SI
+	JNZ   ahead48done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead30row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead30done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead48done
 
-ahead30row:
-	MOVQ  aheadOff+72(FP), BX
+ahead48row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead30
+	JNZ   ahead48
 
-ahead30done:
+ahead48done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -1794,76 +2458,105 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed50
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
 
-keys31:
-	MOVQ  32(SP), R8
+resumed50:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys49:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead32done
+	JZ    ahead51done
 
-ahead32:
+ahead51:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead32fewer
+	JCS     ahead51fewer
 
-ahead32four:
+ahead51four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead32four
+	JCC        ahead51four
 
-ahead32fewer:
+ahead51fewer:
 	ADDQ $+4, R13
-	JZ   ahead32touched
+	JZ   ahead51touched
 
-ahead32one:
+ahead51one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead32one
+	JNZ        ahead51one
 
-ahead32touched:
+ahead51touched:
 	TESTQ SI, SI
-	JNZ   ahead32done
-	MOVQ  16(SP), SI
+	JNZ   ahead51done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead32row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead32done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead51row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead51done
 
-ahead32row:
-	MOVQ  aheadOff+72(FP), BX
+ahead51row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead32
+	JNZ   ahead51
 
-ahead32done:
+ahead51done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -1891,19 +2584,49 @@ ahead32done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys31done
+	JGE              keys49done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset33
+	JEQ              offset52
 	MOVQ             (DI)(R9*8), R11
 
-offset33:
-	JMP keys31
+offset52:
+	JMP keys49
 
-keys31done:
+keys49done:
+	CMPQ    56(SP), $+0
+	JEQ     last53
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	JMP     aside53
+
+last53:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -1967,99 +2690,118 @@ keys31done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside53:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed55
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys34:
-	MOVQ  32(SP), R8
+resumed55:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys54:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead35done
+	JZ    ahead56done
 
-ahead35:
+ahead56:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead35fewer
+	JCS     ahead56fewer
 
-ahead35four:
+ahead56four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead35four
+	JCC        ahead56four
 
-ahead35fewer:
+ahead56fewer:
 	ADDQ $+4, R13
-	JZ   ahead35touched
+	JZ   ahead56touched
 
-ahead35one:
+ahead56one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead35one
+	JNZ        ahead56one
 
-ahead35touched:
+ahead56touched:
 	TESTQ SI, SI
-	JNZ   ahead35done
-	MOVQ  16(SP), SI
+	JNZ   ahead56done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead35row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead35done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead56done
 
-ahead35row:
-	MOVQ  aheadOff+72(FP), BX
+ahead56row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead35
+	JNZ   ahead56
 
-ahead35done:
+ahead56done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -2072,19 +2814,37 @@ ahead35done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys34done
+	JGE              keys54done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset36
+	JEQ              offset57
 	MOVQ             (DI)(R9*8), R11
 
-offset36:
-	JMP keys34
+offset57:
+	JMP keys54
 
-keys34done:
+keys54done:
+	CMPQ    56(SP), $+0
+	JEQ     last58
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside58
+
+last58:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -2116,116 +2876,204 @@ keys34done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside58:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead37done
+	JZ    ahead59done
 
-ahead37:
+ahead59:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead37fewer
+	JCS     ahead59fewer
 
-ahead37four:
+ahead59four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead37four
+	JCC        ahead59four
 
-ahead37fewer:
+ahead59fewer:
 	ADDQ $+4, CX
-	JZ   ahead37touched
+	JZ   ahead59touched
 
-ahead37one:
+ahead59one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead37one
+	JNZ        ahead59one
 
-ahead37touched:
+ahead59touched:
 	TESTQ SI, SI
-	JNZ   ahead37done
-	MOVQ  16(SP), SI
+	JNZ   ahead59done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead37row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead37done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead59row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead59done
 
-ahead37row:
-	MOVQ  aheadOff+72(FP), BX
+ahead59row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead37
+	JNZ   ahead59
 
-ahead37done:
+ahead59done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2247,77 +3095,111 @@ width4:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z0, Z19
 	VMOVAPS Z0, Z20
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed61
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
 
-keys38:
-	MOVQ  32(SP), R8
+resumed61:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys60:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead39done
+	JZ    ahead62done
 
-ahead39:
+ahead62:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead39fewer
+	JCS     ahead62fewer
 
-ahead39four:
+ahead62four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead39four
+	JCC        ahead62four
 
-ahead39fewer:
+ahead62fewer:
 	ADDQ $+4, R13
-	JZ   ahead39touched
+	JZ   ahead62touched
 
-ahead39one:
+ahead62one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead39one
+	JNZ        ahead62one
 
-ahead39touched:
+ahead62touched:
 	TESTQ SI, SI
-	JNZ   ahead39done
-	MOVQ  16(SP), SI
+	JNZ   ahead62done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead39row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead39done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead62row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead62done
 
-ahead39row:
-	MOVQ  aheadOff+72(FP), BX
+ahead62row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead39
+	JNZ   ahead62
 
-ahead39done:
+ahead62done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z21
 	VBROADCASTSS     (AX)(CX*2), Z22
@@ -2350,19 +3232,54 @@ ahead39done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys38done
+	JGE              keys60done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset40
+	JEQ              offset63
 	MOVQ             (DI)(R9*8), R11
 
-offset40:
-	JMP keys38
+offset63:
+	JMP keys60
 
-keys38done:
+keys60done:
+	CMPQ    56(SP), $+0
+	JEQ     last64
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	JMP     aside64
+
+last64:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X21
@@ -2441,101 +3358,122 @@ keys38done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z20
 	VMOVUPS      Z20, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside64:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed66
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys41:
-	MOVQ  32(SP), R8
+resumed66:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys65:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead42done
+	JZ    ahead67done
 
-ahead42:
+ahead67:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead42fewer
+	JCS     ahead67fewer
 
-ahead42four:
+ahead67four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead42four
+	JCC        ahead67four
 
-ahead42fewer:
+ahead67fewer:
 	ADDQ $+4, R13
-	JZ   ahead42touched
+	JZ   ahead67touched
 
-ahead42one:
+ahead67one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead42one
+	JNZ        ahead67one
 
-ahead42touched:
+ahead67touched:
 	TESTQ SI, SI
-	JNZ   ahead42done
-	MOVQ  16(SP), SI
+	JNZ   ahead67done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead42row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead42done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead67row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead67done
 
-ahead42row:
-	MOVQ  aheadOff+72(FP), BX
+ahead67row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead42
+	JNZ   ahead67
 
-ahead42done:
+ahead67done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -2550,19 +3488,39 @@ ahead42done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys41done
+	JGE              keys65done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset43
+	JEQ              offset68
 	MOVQ             (DI)(R9*8), R11
 
-offset43:
-	JMP keys41
+offset68:
+	JMP keys65
 
-keys41done:
+keys65done:
+	CMPQ    56(SP), $+0
+	JEQ     last69
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside69
+
+last69:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -2601,116 +3559,204 @@ keys41done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside69:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead44done
+	JZ    ahead70done
 
-ahead44:
+ahead70:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead44fewer
+	JCS     ahead70fewer
 
-ahead44four:
+ahead70four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead44four
+	JCC        ahead70four
 
-ahead44fewer:
+ahead70fewer:
 	ADDQ $+4, CX
-	JZ   ahead44touched
+	JZ   ahead70touched
 
-ahead44one:
+ahead70one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead44one
+	JNZ        ahead70one
 
-ahead44touched:
+ahead70touched:
 	TESTQ SI, SI
-	JNZ   ahead44done
-	MOVQ  16(SP), SI
+	JNZ   ahead70done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead44row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead44done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead70row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead70done
 
-ahead44row:
-	MOVQ  aheadOff+72(FP), BX
+ahead70row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead44
+	JNZ   ahead70
 
-ahead44done:
+ahead70done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2736,77 +3782,116 @@ width4:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed72
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z21
+	VMOVUPS 64(AX), Z22
+	VMOVUPS 128(AX), Z23
+	VMOVUPS 192(AX), Z24
 
-keys45:
-	MOVQ  32(SP), R8
+resumed72:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys71:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead46done
+	JZ    ahead73done
 
-ahead46:
+ahead73:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead46fewer
+	JCS     ahead73fewer
 
-ahead46four:
+ahead73four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead46four
+	JCC        ahead73four
 
-ahead46fewer:
+ahead73fewer:
 	ADDQ $+4, R13
-	JZ   ahead46touched
+	JZ   ahead73touched
 
-ahead46one:
+ahead73one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead46one
+	JNZ        ahead73one
 
-ahead46touched:
+ahead73touched:
 	TESTQ SI, SI
-	JNZ   ahead46done
-	MOVQ  16(SP), SI
+	JNZ   ahead73done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead46row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead46done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead73row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead73done
 
-ahead46row:
-	MOVQ  aheadOff+72(FP), BX
+ahead73row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead46
+	JNZ   ahead73
 
-ahead46done:
+ahead73done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -2843,19 +3928,59 @@ ahead46done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys45done
+	JGE              keys71done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset47
+	JEQ              offset74
 	MOVQ             (DI)(R9*8), R11
 
-offset47:
-	JMP keys45
+offset74:
+	JMP keys71
 
-keys45done:
+keys71done:
+	CMPQ    56(SP), $+0
+	JEQ     last75
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	VMOVUPS Z22, 64(AX)
+	VMOVUPS Z23, 128(AX)
+	VMOVUPS Z24, 192(AX)
+	JMP     aside75
+
+last75:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -2949,14 +4074,16 @@ keys45done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside75:
+	ADDQ $+256, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -2970,77 +4097,104 @@ width2:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed77
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
 
-keys48:
-	MOVQ  32(SP), R8
+resumed77:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys76:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead49done
+	JZ    ahead78done
 
-ahead49:
+ahead78:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead49fewer
+	JCS     ahead78fewer
 
-ahead49four:
+ahead78four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead49four
+	JCC        ahead78four
 
-ahead49fewer:
+ahead78fewer:
 	ADDQ $+4, R13
-	JZ   ahead49touched
+	JZ   ahead78touched
 
-ahead49one:
+ahead78one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead49one
+	JNZ        ahead78one
 
-ahead49touched:
+ahead78touched:
 	TESTQ SI, SI
-	JNZ   ahead49done
-	MOVQ  16(SP), SI
+	JNZ   ahead78done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead49row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead49done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead78row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead78done
 
-ahead49row:
-	MOVQ  aheadOff+72(FP), BX
+ahead78row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead49
+	JNZ   ahead78
 
-ahead49done:
+ahead78done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -3063,19 +4217,47 @@ ahead49done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys48done
+	JGE              keys76done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset50
+	JEQ              offset79
 	MOVQ             (DI)(R9*8), R11
 
-offset50:
-	JMP keys48
+offset79:
+	JMP keys76
 
-keys48done:
+keys76done:
+	CMPQ    56(SP), $+0
+	JEQ     last80
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	JMP     aside80
+
+last80:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -3133,102 +4315,125 @@ keys48done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside80:
+	ADDQ $+128, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed82
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys51:
-	MOVQ  32(SP), R8
+resumed82:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys81:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead52done
+	JZ    ahead83done
 
-ahead52:
+ahead83:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead52fewer
+	JCS     ahead83fewer
 
-ahead52four:
+ahead83four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead52four
+	JCC        ahead83four
 
-ahead52fewer:
+ahead83fewer:
 	ADDQ $+4, R13
-	JZ   ahead52touched
+	JZ   ahead83touched
 
-ahead52one:
+ahead83one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead52one
+	JNZ        ahead83one
 
-ahead52touched:
+ahead83touched:
 	TESTQ SI, SI
-	JNZ   ahead52done
-	MOVQ  16(SP), SI
+	JNZ   ahead83done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead52row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead52done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead83row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead83done
 
-ahead52row:
-	MOVQ  aheadOff+72(FP), BX
+ahead83row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead52
+	JNZ   ahead83
 
-ahead52done:
+ahead83done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -3244,19 +4449,41 @@ ahead52done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys51done
+	JGE              keys81done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset53
+	JEQ              offset84
 	MOVQ             (DI)(R9*8), R11
 
-offset53:
-	JMP keys51
+offset84:
+	JMP keys81
 
-keys51done:
+keys81done:
+	CMPQ    56(SP), $+0
+	JEQ     last85
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside85
+
+last85:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -3302,116 +4529,204 @@ keys51done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside85:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead54done
+	JZ    ahead86done
 
-ahead54:
+ahead86:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead54fewer
+	JCS     ahead86fewer
 
-ahead54four:
+ahead86four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead54four
+	JCC        ahead86four
 
-ahead54fewer:
+ahead86fewer:
 	ADDQ $+4, CX
-	JZ   ahead54touched
+	JZ   ahead86touched
 
-ahead54one:
+ahead86one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead54one
+	JNZ        ahead86one
 
-ahead54touched:
+ahead86touched:
 	TESTQ SI, SI
-	JNZ   ahead54done
-	MOVQ  16(SP), SI
+	JNZ   ahead86done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead54row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead54done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead86row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead86done
 
-ahead54row:
-	MOVQ  aheadOff+72(FP), BX
+ahead86row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead54
+	JNZ   ahead86
 
-ahead54done:
+ahead86done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3427,77 +4742,107 @@ width2:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
 	VMOVAPS Z0, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed88
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys55:
-	MOVQ  32(SP), R9
+resumed88:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys87:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead56done
+	JZ    ahead89done
 
-ahead56:
+ahead89:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead56fewer
+	JCS     ahead89fewer
 
-ahead56four:
+ahead89four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead56four
+	JCC        ahead89four
 
-ahead56fewer:
+ahead89fewer:
 	ADDQ $+4, R14
-	JZ   ahead56touched
+	JZ   ahead89touched
 
-ahead56one:
+ahead89one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead56one
+	JNZ        ahead89one
 
-ahead56touched:
+ahead89touched:
 	TESTQ SI, SI
-	JNZ   ahead56done
-	MOVQ  16(SP), SI
+	JNZ   ahead89done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead56row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead56done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead89row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead89done
 
-ahead56row:
-	MOVQ  aheadOff+72(FP), BX
+ahead89row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead56
+	JNZ   ahead89
 
-ahead56done:
+ahead89done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -3523,19 +4868,50 @@ ahead56done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys55done
+	JGE              keys87done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset57
+	JEQ              offset90
 	MOVQ             (R8)(R10*8), R12
 
-offset57:
-	JMP keys55
+offset90:
+	JMP keys87
 
-keys55done:
+keys87done:
+	CMPQ    56(SP), $+0
+	JEQ     last91
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside91
+
+last91:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -3602,103 +4978,128 @@ keys55done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside91:
+	ADDQ $+128, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed93
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys58:
-	MOVQ  32(SP), R9
+resumed93:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys92:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead59done
+	JZ    ahead94done
 
-ahead59:
+ahead94:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead59fewer
+	JCS     ahead94fewer
 
-ahead59four:
+ahead94four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead59four
+	JCC        ahead94four
 
-ahead59fewer:
+ahead94fewer:
 	ADDQ $+4, R14
-	JZ   ahead59touched
+	JZ   ahead94touched
 
-ahead59one:
+ahead94one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead59one
+	JNZ        ahead94one
 
-ahead59touched:
+ahead94touched:
 	TESTQ SI, SI
-	JNZ   ahead59done
-	MOVQ  16(SP), SI
+	JNZ   ahead94done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead59row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead59done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead94row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead94done
 
-ahead59row:
-	MOVQ  aheadOff+72(FP), BX
+ahead94row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead59
+	JNZ   ahead94
 
-ahead59done:
+ahead94done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -3716,19 +5117,43 @@ ahead59done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys58done
+	JGE              keys92done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset60
+	JEQ              offset95
 	MOVQ             (R8)(R10*8), R12
 
-offset60:
-	JMP keys58
+offset95:
+	JMP keys92
 
-keys58done:
+keys92done:
+	CMPQ    56(SP), $+0
+	JEQ     last96
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside96
+
+last96:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -3781,116 +5206,204 @@ keys58done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside96:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead61done
+	JZ    ahead97done
 
-ahead61:
+ahead97:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead61fewer
+	JCS     ahead97fewer
 
-ahead61four:
+ahead97four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead61four
+	JCC        ahead97four
 
-ahead61fewer:
+ahead97fewer:
 	ADDQ $+4, CX
-	JZ   ahead61touched
+	JZ   ahead97touched
 
-ahead61one:
+ahead97one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead61one
+	JNZ        ahead97one
 
-ahead61touched:
+ahead97touched:
 	TESTQ SI, SI
-	JNZ   ahead61done
-	MOVQ  16(SP), SI
+	JNZ   ahead97done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead61row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead61done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead97row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead97done
 
-ahead61row:
-	MOVQ  aheadOff+72(FP), BX
+ahead97row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead61
+	JNZ   ahead97
 
-ahead61done:
+ahead97done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -3908,77 +5421,110 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed99
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys62:
-	MOVQ  32(SP), R9
+resumed99:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys98:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead63done
+	JZ    ahead100done
 
-ahead63:
+ahead100:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead63fewer
+	JCS     ahead100fewer
 
-ahead63four:
+ahead100four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead63four
+	JCC        ahead100four
 
-ahead63fewer:
+ahead100fewer:
 	ADDQ $+4, R14
-	JZ   ahead63touched
+	JZ   ahead100touched
 
-ahead63one:
+ahead100one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead63one
+	JNZ        ahead100one
 
-ahead63touched:
+ahead100touched:
 	TESTQ SI, SI
-	JNZ   ahead63done
-	MOVQ  16(SP), SI
+	JNZ   ahead100done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead63row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead63done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead100row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead100done
 
-ahead63row:
-	MOVQ  aheadOff+72(FP), BX
+ahead100row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead63
+	JNZ   ahead100
 
-ahead63done:
+ahead100done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -4006,19 +5552,53 @@ ahead63done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys62done
+	JGE              keys98done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset64
+	JEQ              offset101
 	MOVQ             (R8)(R10*8), R12
 
-offset64:
-	JMP keys62
+offset101:
+	JMP keys98
 
-keys62done:
+keys98done:
+	CMPQ    56(SP), $+0
+	JEQ     last102
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside102
+
+last102:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -4094,104 +5674,131 @@ keys62done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside102:
+	ADDQ $+128, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed104
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys65:
-	MOVQ  32(SP), R9
+resumed104:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys103:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead66done
+	JZ    ahead105done
 
-ahead66:
+ahead105:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead66fewer
+	JCS     ahead105fewer
 
-ahead66four:
+ahead105four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead66four
+	JCC        ahead105four
 
-ahead66fewer:
+ahead105fewer:
 	ADDQ $+4, R14
-	JZ   ahead66touched
+	JZ   ahead105touched
 
-ahead66one:
+ahead105one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead66one
+	JNZ        ahead105one
 
-ahead66touched:
+ahead105touched:
 	TESTQ SI, SI
-	JNZ   ahead66done
-	MOVQ  16(SP), SI
+	JNZ   ahead105done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead66row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead66done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead105row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead105done
 
-ahead66row:
-	MOVQ  aheadOff+72(FP), BX
+ahead105row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead66
+	JNZ   ahead105
 
-ahead66done:
+ahead105done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -4210,19 +5817,45 @@ ahead66done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys65done
+	JGE              keys103done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset67
+	JEQ              offset106
 	MOVQ             (R8)(R10*8), R12
 
-offset67:
-	JMP keys65
+offset106:
+	JMP keys103
 
-keys65done:
+keys103done:
+	CMPQ    56(SP), $+0
+	JEQ     last107
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside107
+
+last107:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -4282,116 +5915,204 @@ keys65done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside107:
+	ADDQ $+64, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead68done
+	JZ    ahead108done
 
-ahead68:
+ahead108:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead68fewer
+	JCS     ahead108fewer
 
-ahead68four:
+ahead108four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead68four
+	JCC        ahead108four
 
-ahead68fewer:
+ahead108fewer:
 	ADDQ $+4, CX
-	JZ   ahead68touched
+	JZ   ahead108touched
 
-ahead68one:
+ahead108one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead68one
+	JNZ        ahead108one
 
-ahead68touched:
+ahead108touched:
 	TESTQ SI, SI
-	JNZ   ahead68done
-	MOVQ  16(SP), SI
+	JNZ   ahead108done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead68row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead68done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead108row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead108done
 
-ahead68row:
-	MOVQ  aheadOff+72(FP), BX
+ahead108row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead68
+	JNZ   ahead108
 
-ahead68done:
+ahead108done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -4401,75 +6122,93 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed110
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
 
-keys69:
-	MOVQ  32(SP), DX
+resumed110:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys109:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead70done
+	JZ    ahead111done
 
-ahead70:
+ahead111:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead70fewer
+	JCS     ahead111fewer
 
-ahead70four:
+ahead111four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead70four
+	JCC        ahead111four
 
-ahead70fewer:
+ahead111fewer:
 	ADDQ $+4, R11
-	JZ   ahead70touched
+	JZ   ahead111touched
 
-ahead70one:
+ahead111one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead70one
+	JNZ        ahead111one
 
-ahead70touched:
+ahead111touched:
 	TESTQ SI, SI
-	JNZ   ahead70done
-	MOVQ  16(SP), SI
+	JNZ   ahead111done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead70row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead70done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead111row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead111done
 
-ahead70row:
-	MOVQ  aheadOff+72(FP), BX
+ahead111row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead70
+	JNZ   ahead111
 
-ahead70done:
+ahead111done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VCVTPH2PS    (DX), Z10
@@ -4491,19 +6230,38 @@ ahead70done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys69done
+	JGE          keys109done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset71
+	JEQ          offset112
 	MOVQ         (CX)(DI*8), R9
 
-offset71:
-	JMP keys69
+offset112:
+	JMP keys109
 
-keys69done:
+keys109done:
+	CMPQ    56(SP), $+0
+	JEQ     last113
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     aside113
+
+last113:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -4534,88 +6292,104 @@ keys69done:
 	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
 	VMOVUPS      Z8, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside113:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed115
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
 
-keys72:
-	MOVQ  32(SP), DX
+resumed115:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys114:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead73done
+	JZ    ahead116done
 
-ahead73:
+ahead116:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead73fewer
+	JCS     ahead116fewer
 
-ahead73four:
+ahead116four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead73four
+	JCC        ahead116four
 
-ahead73fewer:
+ahead116fewer:
 	ADDQ $+4, R11
-	JZ   ahead73touched
+	JZ   ahead116touched
 
-ahead73one:
+ahead116one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead73one
+	JNZ        ahead116one
 
-ahead73touched:
+ahead116touched:
 	TESTQ SI, SI
-	JNZ   ahead73done
-	MOVQ  16(SP), SI
+	JNZ   ahead116done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead73row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead73done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead116row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead116done
 
-ahead73row:
-	MOVQ  aheadOff+72(FP), BX
+ahead116row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead73
+	JNZ   ahead116
 
-ahead73done:
+ahead116done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VCVTPH2PS    (DX), Z6
@@ -4629,19 +6403,34 @@ ahead73done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys72done
+	JGE          keys114done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset74
+	JEQ          offset117
 	MOVQ         (CX)(DI*8), R9
 
-offset74:
-	JMP keys72
+offset117:
+	JMP keys114
 
-keys72done:
+keys114done:
+	CMPQ    56(SP), $+0
+	JEQ     last118
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	JMP     aside118
+
+last118:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -4660,95 +6449,108 @@ keys72done:
 	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
 	VMOVUPS      Z4, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside118:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	CMPQ      64(SP), $+0
+	JEQ       resumed120
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
 
-keys75:
-	MOVQ  32(SP), DX
+resumed120:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys119:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead76done
+	JZ    ahead121done
 
-ahead76:
+ahead121:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead76fewer
+	JCS     ahead121fewer
 
-ahead76four:
+ahead121four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead76four
+	JCC        ahead121four
 
-ahead76fewer:
+ahead121fewer:
 	ADDQ $+4, R11
-	JZ   ahead76touched
+	JZ   ahead121touched
 
-ahead76one:
+ahead121one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead76one
+	JNZ        ahead121one
 
-ahead76touched:
+ahead121touched:
 	TESTQ SI, SI
-	JNZ   ahead76done
-	MOVQ  16(SP), SI
+	JNZ   ahead121done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead76row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead76done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead121row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead121done
 
-ahead76row:
-	MOVQ  aheadOff+72(FP), BX
+ahead121row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead76
+	JNZ   ahead121
 
-ahead76done:
+ahead121done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VCVTPH2PS.Z  (DX), K1, Z3
@@ -4756,19 +6558,31 @@ ahead76done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys75done
+	JGE          keys119done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset77
+	JEQ          offset122
 	MOVQ         (CX)(DI*8), R9
 
-offset77:
-	JMP keys75
+offset122:
+	JMP keys119
 
-keys75done:
+keys119done:
+	CMPQ    56(SP), $+0
+	JEQ     last123
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	JMP     aside123
+
+last123:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X2
@@ -4779,116 +6593,204 @@ keys75done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside123:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead78done
+	JZ    ahead124done
 
-ahead78:
+ahead124:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead78fewer
+	JCS     ahead124fewer
 
-ahead78four:
+ahead124four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead78four
+	JCC        ahead124four
 
-ahead78fewer:
+ahead124fewer:
 	ADDQ $+4, CX
-	JZ   ahead78touched
+	JZ   ahead124touched
 
-ahead78one:
+ahead124one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead78one
+	JNZ        ahead124one
 
-ahead78touched:
+ahead124touched:
 	TESTQ SI, SI
-	JNZ   ahead78done
-	MOVQ  16(SP), SI
+	JNZ   ahead124done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead78row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead78done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead124row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead124done
 
-ahead78row:
-	MOVQ  aheadOff+72(FP), BX
+ahead124row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead78
+	JNZ   ahead124
 
-ahead78done:
+ahead124done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -4906,75 +6808,102 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed126
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
 
-keys79:
-	MOVQ  32(SP), DI
+resumed126:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys125:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead80done
+	JZ    ahead127done
 
-ahead80:
+ahead127:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead80fewer
+	JCS     ahead127fewer
 
-ahead80four:
+ahead127four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead80four
+	JCC        ahead127four
 
-ahead80fewer:
+ahead127fewer:
 	ADDQ $+4, R12
-	JZ   ahead80touched
+	JZ   ahead127touched
 
-ahead80one:
+ahead127one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead80one
+	JNZ        ahead127one
 
-ahead80touched:
+ahead127touched:
 	TESTQ SI, SI
-	JNZ   ahead80done
-	MOVQ  16(SP), SI
+	JNZ   ahead127done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead80row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead80done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead127row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead127done
 
-ahead80row:
-	MOVQ  aheadOff+72(FP), BX
+ahead127row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead80
+	JNZ   ahead127
 
-ahead80done:
+ahead127done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z17
 	VCVTPH2PS        (DI), Z18
@@ -5004,19 +6933,47 @@ ahead80done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys79done
+	JGE              keys125done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset81
+	JEQ              offset128
 	MOVQ             (DX)(R8*8), R10
 
-offset81:
-	JMP keys79
+offset128:
+	JMP keys125
 
-keys79done:
+keys125done:
+	CMPQ    56(SP), $+0
+	JEQ     last129
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	JMP     aside129
+
+last129:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -5074,14 +7031,16 @@ keys79done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside129:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -5091,75 +7050,94 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed131
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
 
-keys82:
-	MOVQ  32(SP), DI
+resumed131:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys130:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead83done
+	JZ    ahead132done
 
-ahead83:
+ahead132:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead83fewer
+	JCS     ahead132fewer
 
-ahead83four:
+ahead132four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead83four
+	JCC        ahead132four
 
-ahead83fewer:
+ahead132fewer:
 	ADDQ $+4, R12
-	JZ   ahead83touched
+	JZ   ahead132touched
 
-ahead83one:
+ahead132one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead83one
+	JNZ        ahead132one
 
-ahead83touched:
+ahead132touched:
 	TESTQ SI, SI
-	JNZ   ahead83done
-	MOVQ  16(SP), SI
+	JNZ   ahead132done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead83row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead83done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead132row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead132done
 
-ahead83row:
-	MOVQ  aheadOff+72(FP), BX
+ahead132row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead83
+	JNZ   ahead132
 
-ahead83done:
+ahead132done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z9
 	VCVTPH2PS        (DI), Z10
@@ -5177,19 +7155,39 @@ ahead83done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys82done
+	JGE              keys130done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset84
+	JEQ              offset133
 	MOVQ             (DX)(R8*8), R10
 
-offset84:
-	JMP keys82
+offset133:
+	JMP keys130
 
-keys82done:
+keys130done:
+	CMPQ    56(SP), $+0
+	JEQ     last134
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	JMP     aside134
+
+last134:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -5223,96 +7221,111 @@ keys82done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside134:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed136
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys85:
-	MOVQ  32(SP), DI
+resumed136:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys135:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead86done
+	JZ    ahead137done
 
-ahead86:
+ahead137:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead86fewer
+	JCS     ahead137fewer
 
-ahead86four:
+ahead137four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead86four
+	JCC        ahead137four
 
-ahead86fewer:
+ahead137fewer:
 	ADDQ $+4, R12
-	JZ   ahead86touched
+	JZ   ahead137touched
 
-ahead86one:
+ahead137one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead86one
+	JNZ        ahead137one
 
-ahead86touched:
+ahead137touched:
 	TESTQ SI, SI
-	JNZ   ahead86done
-	MOVQ  16(SP), SI
+	JNZ   ahead137done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead86row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead86done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead137row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead137done
 
-ahead86row:
-	MOVQ  aheadOff+72(FP), BX
+ahead137row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead86
+	JNZ   ahead137
 
-ahead86done:
+ahead137done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z3
 	VCVTPH2PS.Z      (DI), K1, Z4
@@ -5321,19 +7334,33 @@ ahead86done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys85done
+	JGE              keys135done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset87
+	JEQ              offset138
 	MOVQ             (DX)(R8*8), R10
 
-offset87:
-	JMP keys85
+offset138:
+	JMP keys135
 
-keys85done:
+keys135done:
+	CMPQ    56(SP), $+0
+	JEQ     last139
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside139
+
+last139:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X3
@@ -5351,116 +7378,204 @@ keys85done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside139:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead88done
+	JZ    ahead140done
 
-ahead88:
+ahead140:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead88fewer
+	JCS     ahead140fewer
 
-ahead88four:
+ahead140four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead88four
+	JCC        ahead140four
 
-ahead88fewer:
+ahead140fewer:
 	ADDQ $+4, CX
-	JZ   ahead88touched
+	JZ   ahead140touched
 
-ahead88one:
+ahead140one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead88one
+	JNZ        ahead140one
 
-ahead88touched:
+ahead140touched:
 	TESTQ SI, SI
-	JNZ   ahead88done
-	MOVQ  16(SP), SI
+	JNZ   ahead140done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead88row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead88done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead140row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead140done
 
-ahead88row:
-	MOVQ  aheadOff+72(FP), BX
+ahead140row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead88
+	JNZ   ahead140
 
-ahead88done:
+ahead140done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -5486,76 +7601,112 @@ width8:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed142
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	VMOVUPS 256(AX), Z21
+	VMOVUPS 320(AX), Z22
+	VMOVUPS 384(AX), Z23
+	VMOVUPS 448(AX), Z24
 
-keys89:
-	MOVQ  32(SP), R8
+resumed142:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys141:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead90done
+	JZ    ahead143done
 
-ahead90:
+ahead143:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead90fewer
+	JCS     ahead143fewer
 
-ahead90four:
+ahead143four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead90four
+	JCC        ahead143four
 
-ahead90fewer:
+ahead143fewer:
 	ADDQ $+4, R13
-	JZ   ahead90touched
+	JZ   ahead143touched
 
-ahead90one:
+ahead143one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead90one
+	JNZ        ahead143one
 
-ahead90touched:
+ahead143touched:
 	TESTQ SI, SI
-	JNZ   ahead90done
-	MOVQ  16(SP), SI
+	JNZ   ahead143done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead90row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead90done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead143row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead143done
 
-ahead90row:
-	MOVQ  aheadOff+72(FP), BX
+ahead143row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead90
+	JNZ   ahead143
 
-ahead90done:
+ahead143done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -5595,19 +7746,56 @@ ahead90done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys89done
+	JGE              keys141done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset91
+	JEQ              offset144
 	MOVQ             (DI)(R9*8), R11
 
-offset91:
-	JMP keys89
+offset144:
+	JMP keys141
 
-keys89done:
+keys141done:
+	CMPQ    56(SP), $+0
+	JEQ     last145
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	VMOVUPS Z21, 256(AX)
+	VMOVUPS Z22, 320(AX)
+	VMOVUPS Z23, 384(AX)
+	VMOVUPS Z24, 448(AX)
+	JMP     aside145
+
+last145:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -5692,14 +7880,16 @@ keys89done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside145:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -5713,76 +7903,100 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed147
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
 
-keys92:
-	MOVQ  32(SP), R8
+resumed147:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys146:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead93done
+	JZ    ahead148done
 
-ahead93:
+ahead148:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead93fewer
+	JCS     ahead148fewer
 
-ahead93four:
+ahead148four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead93four
+	JCC        ahead148four
 
-ahead93fewer:
+ahead148fewer:
 	ADDQ $+4, R13
-	JZ   ahead93touched
+	JZ   ahead148touched
 
-ahead93one:
+ahead148one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead93one
+	JNZ        ahead148one
 
-ahead93touched:
+ahead148touched:
 	TESTQ SI, SI
-	JNZ   ahead93done
-	MOVQ  16(SP), SI
+	JNZ   ahead148done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead93row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead93done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead148row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead148done
 
-ahead93row:
-	MOVQ  aheadOff+72(FP), BX
+ahead148row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead93
+	JNZ   ahead148
 
-ahead93done:
+ahead148done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -5806,19 +8020,44 @@ ahead93done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys92done
+	JGE              keys146done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset94
+	JEQ              offset149
 	MOVQ             (DI)(R9*8), R11
 
-offset94:
-	JMP keys92
+offset149:
+	JMP keys146
 
-keys92done:
+keys146done:
+	CMPQ    56(SP), $+0
+	JEQ     last150
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	JMP     aside150
+
+last150:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -5867,98 +8106,115 @@ keys92done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside150:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed152
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys95:
-	MOVQ  32(SP), R8
+resumed152:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys151:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead96done
+	JZ    ahead153done
 
-ahead96:
+ahead153:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead96fewer
+	JCS     ahead153fewer
 
-ahead96four:
+ahead153four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead96four
+	JCC        ahead153four
 
-ahead96fewer:
+ahead153fewer:
 	ADDQ $+4, R13
-	JZ   ahead96touched
+	JZ   ahead153touched
 
-ahead96one:
+ahead153one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead96one
+	JNZ        ahead153one
 
-ahead96touched:
+ahead153touched:
 	TESTQ SI, SI
-	JNZ   ahead96done
-	MOVQ  16(SP), SI
+	JNZ   ahead153done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead96row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead96done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead153row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead153done
 
-ahead96row:
-	MOVQ  aheadOff+72(FP), BX
+ahead153row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead96
+	JNZ   ahead153
 
-ahead96done:
+ahead153done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z4
 	VBROADCASTSS     (AX)(CX*2), Z5
@@ -5970,19 +8226,35 @@ ahead96done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys95done
+	JGE              keys151done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset97
+	JEQ              offset154
 	MOVQ             (DI)(R9*8), R11
 
-offset97:
-	JMP keys95
+offset154:
+	JMP keys151
 
-keys95done:
+keys151done:
+	CMPQ    56(SP), $+0
+	JEQ     last155
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside155
+
+last155:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -6007,116 +8279,204 @@ keys95done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside155:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead98done
+	JZ    ahead156done
 
-ahead98:
+ahead156:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead98fewer
+	JCS     ahead156fewer
 
-ahead98four:
+ahead156four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead98four
+	JCC        ahead156four
 
-ahead98fewer:
+ahead156fewer:
 	ADDQ $+4, CX
-	JZ   ahead98touched
+	JZ   ahead156touched
 
-ahead98one:
+ahead156one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead98one
+	JNZ        ahead156one
 
-ahead98touched:
+ahead156touched:
 	TESTQ SI, SI
-	JNZ   ahead98done
-	MOVQ  16(SP), SI
+	JNZ   ahead156done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead98row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead98done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead156row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead156done
 
-ahead98row:
-	MOVQ  aheadOff+72(FP), BX
+ahead156row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead98
+	JNZ   ahead156
 
-ahead98done:
+ahead156done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6134,76 +8494,105 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed158
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
 
-keys99:
-	MOVQ  32(SP), R8
+resumed158:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys157:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead100done
+	JZ    ahead159done
 
-ahead100:
+ahead159:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead100fewer
+	JCS     ahead159fewer
 
-ahead100four:
+ahead159four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead100four
+	JCC        ahead159four
 
-ahead100fewer:
+ahead159fewer:
 	ADDQ $+4, R13
-	JZ   ahead100touched
+	JZ   ahead159touched
 
-ahead100one:
+ahead159one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead100one
+	JNZ        ahead159one
 
-ahead100touched:
+ahead159touched:
 	TESTQ SI, SI
-	JNZ   ahead100done
-	MOVQ  16(SP), SI
+	JNZ   ahead159done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead100row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead100done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead159row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead159done
 
-ahead100row:
-	MOVQ  aheadOff+72(FP), BX
+ahead159row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead100
+	JNZ   ahead159
 
-ahead100done:
+ahead159done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -6231,19 +8620,49 @@ ahead100done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys99done
+	JGE              keys157done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset101
+	JEQ              offset160
 	MOVQ             (DI)(R9*8), R11
 
-offset101:
-	JMP keys99
+offset160:
+	JMP keys157
 
-keys99done:
+keys157done:
+	CMPQ    56(SP), $+0
+	JEQ     last161
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	JMP     aside161
+
+last161:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -6307,99 +8726,118 @@ keys99done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside161:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed163
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys102:
-	MOVQ  32(SP), R8
+resumed163:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys162:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead103done
+	JZ    ahead164done
 
-ahead103:
+ahead164:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead103fewer
+	JCS     ahead164fewer
 
-ahead103four:
+ahead164four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead103four
+	JCC        ahead164four
 
-ahead103fewer:
+ahead164fewer:
 	ADDQ $+4, R13
-	JZ   ahead103touched
+	JZ   ahead164touched
 
-ahead103one:
+ahead164one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead103one
+	JNZ        ahead164one
 
-ahead103touched:
+ahead164touched:
 	TESTQ SI, SI
-	JNZ   ahead103done
-	MOVQ  16(SP), SI
+	JNZ   ahead164done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead103row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead103done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead164row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead164done
 
-ahead103row:
-	MOVQ  aheadOff+72(FP), BX
+ahead164row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead103
+	JNZ   ahead164
 
-ahead103done:
+ahead164done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -6412,19 +8850,37 @@ ahead103done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys102done
+	JGE              keys162done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset104
+	JEQ              offset165
 	MOVQ             (DI)(R9*8), R11
 
-offset104:
-	JMP keys102
+offset165:
+	JMP keys162
 
-keys102done:
+keys162done:
+	CMPQ    56(SP), $+0
+	JEQ     last166
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside166
+
+last166:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -6456,116 +8912,204 @@ keys102done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside166:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead105done
+	JZ    ahead167done
 
-ahead105:
+ahead167:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead105fewer
+	JCS     ahead167fewer
 
-ahead105four:
+ahead167four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead105four
+	JCC        ahead167four
 
-ahead105fewer:
+ahead167fewer:
 	ADDQ $+4, CX
-	JZ   ahead105touched
+	JZ   ahead167touched
 
-ahead105one:
+ahead167one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead105one
+	JNZ        ahead167one
 
-ahead105touched:
+ahead167touched:
 	TESTQ SI, SI
-	JNZ   ahead105done
-	MOVQ  16(SP), SI
+	JNZ   ahead167done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead105row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead105done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead167row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead167done
 
-ahead105row:
-	MOVQ  aheadOff+72(FP), BX
+ahead167row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead105
+	JNZ   ahead167
 
-ahead105done:
+ahead167done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -6587,77 +9131,111 @@ width4:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z0, Z19
 	VMOVAPS Z0, Z20
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed169
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
 
-keys106:
-	MOVQ  32(SP), R8
+resumed169:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys168:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead107done
+	JZ    ahead170done
 
-ahead107:
+ahead170:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead107fewer
+	JCS     ahead170fewer
 
-ahead107four:
+ahead170four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead107four
+	JCC        ahead170four
 
-ahead107fewer:
+ahead170fewer:
 	ADDQ $+4, R13
-	JZ   ahead107touched
+	JZ   ahead170touched
 
-ahead107one:
+ahead170one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead107one
+	JNZ        ahead170one
 
-ahead107touched:
+ahead170touched:
 	TESTQ SI, SI
-	JNZ   ahead107done
-	MOVQ  16(SP), SI
+	JNZ   ahead170done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead107row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead107done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead170row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead170done
 
-ahead107row:
-	MOVQ  aheadOff+72(FP), BX
+ahead170row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead107
+	JNZ   ahead170
 
-ahead107done:
+ahead170done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z21
 	VBROADCASTSS     (AX)(CX*2), Z22
@@ -6690,19 +9268,54 @@ ahead107done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys106done
+	JGE              keys168done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset108
+	JEQ              offset171
 	MOVQ             (DI)(R9*8), R11
 
-offset108:
-	JMP keys106
+offset171:
+	JMP keys168
 
-keys106done:
+keys168done:
+	CMPQ    56(SP), $+0
+	JEQ     last172
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	JMP     aside172
+
+last172:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X21
@@ -6781,101 +9394,122 @@ keys106done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z20
 	VMOVUPS      Z20, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside172:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed174
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys109:
-	MOVQ  32(SP), R8
+resumed174:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys173:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead110done
+	JZ    ahead175done
 
-ahead110:
+ahead175:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead110fewer
+	JCS     ahead175fewer
 
-ahead110four:
+ahead175four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead110four
+	JCC        ahead175four
 
-ahead110fewer:
+ahead175fewer:
 	ADDQ $+4, R13
-	JZ   ahead110touched
+	JZ   ahead175touched
 
-ahead110one:
+ahead175one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead110one
+	JNZ        ahead175one
 
-ahead110touched:
+ahead175touched:
 	TESTQ SI, SI
-	JNZ   ahead110done
-	MOVQ  16(SP), SI
+	JNZ   ahead175done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead110row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead110done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead175row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead175done
 
-ahead110row:
-	MOVQ  aheadOff+72(FP), BX
+ahead175row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead110
+	JNZ   ahead175
 
-ahead110done:
+ahead175done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -6890,19 +9524,39 @@ ahead110done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys109done
+	JGE              keys173done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset111
+	JEQ              offset176
 	MOVQ             (DI)(R9*8), R11
 
-offset111:
-	JMP keys109
+offset176:
+	JMP keys173
 
-keys109done:
+keys173done:
+	CMPQ    56(SP), $+0
+	JEQ     last177
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside177
+
+last177:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -6941,116 +9595,204 @@ keys109done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside177:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead112done
+	JZ    ahead178done
 
-ahead112:
+ahead178:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead112fewer
+	JCS     ahead178fewer
 
-ahead112four:
+ahead178four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead112four
+	JCC        ahead178four
 
-ahead112fewer:
+ahead178fewer:
 	ADDQ $+4, CX
-	JZ   ahead112touched
+	JZ   ahead178touched
 
-ahead112one:
+ahead178one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead112one
+	JNZ        ahead178one
 
-ahead112touched:
+ahead178touched:
 	TESTQ SI, SI
-	JNZ   ahead112done
-	MOVQ  16(SP), SI
+	JNZ   ahead178done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead112row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead112done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead178row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead178done
 
-ahead112row:
-	MOVQ  aheadOff+72(FP), BX
+ahead178row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead112
+	JNZ   ahead178
 
-ahead112done:
+ahead178done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7076,77 +9818,116 @@ width4:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed180
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z21
+	VMOVUPS 64(AX), Z22
+	VMOVUPS 128(AX), Z23
+	VMOVUPS 192(AX), Z24
 
-keys113:
-	MOVQ  32(SP), R8
+resumed180:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys179:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead114done
+	JZ    ahead181done
 
-ahead114:
+ahead181:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead114fewer
+	JCS     ahead181fewer
 
-ahead114four:
+ahead181four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead114four
+	JCC        ahead181four
 
-ahead114fewer:
+ahead181fewer:
 	ADDQ $+4, R13
-	JZ   ahead114touched
+	JZ   ahead181touched
 
-ahead114one:
+ahead181one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead114one
+	JNZ        ahead181one
 
-ahead114touched:
+ahead181touched:
 	TESTQ SI, SI
-	JNZ   ahead114done
-	MOVQ  16(SP), SI
+	JNZ   ahead181done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead114row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead114done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead181row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead181done
 
-ahead114row:
-	MOVQ  aheadOff+72(FP), BX
+ahead181row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead114
+	JNZ   ahead181
 
-ahead114done:
+ahead181done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -7183,19 +9964,59 @@ ahead114done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys113done
+	JGE              keys179done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset115
+	JEQ              offset182
 	MOVQ             (DI)(R9*8), R11
 
-offset115:
-	JMP keys113
+offset182:
+	JMP keys179
 
-keys113done:
+keys179done:
+	CMPQ    56(SP), $+0
+	JEQ     last183
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	VMOVUPS Z22, 64(AX)
+	VMOVUPS Z23, 128(AX)
+	VMOVUPS Z24, 192(AX)
+	JMP     aside183
+
+last183:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -7289,14 +10110,16 @@ keys113done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside183:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7310,77 +10133,104 @@ width2:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed185
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
 
-keys116:
-	MOVQ  32(SP), R8
+resumed185:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys184:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead117done
+	JZ    ahead186done
 
-ahead117:
+ahead186:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead117fewer
+	JCS     ahead186fewer
 
-ahead117four:
+ahead186four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead117four
+	JCC        ahead186four
 
-ahead117fewer:
+ahead186fewer:
 	ADDQ $+4, R13
-	JZ   ahead117touched
+	JZ   ahead186touched
 
-ahead117one:
+ahead186one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead117one
+	JNZ        ahead186one
 
-ahead117touched:
+ahead186touched:
 	TESTQ SI, SI
-	JNZ   ahead117done
-	MOVQ  16(SP), SI
+	JNZ   ahead186done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead117row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead117done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead186row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead186done
 
-ahead117row:
-	MOVQ  aheadOff+72(FP), BX
+ahead186row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead117
+	JNZ   ahead186
 
-ahead117done:
+ahead186done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -7403,19 +10253,47 @@ ahead117done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys116done
+	JGE              keys184done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset118
+	JEQ              offset187
 	MOVQ             (DI)(R9*8), R11
 
-offset118:
-	JMP keys116
+offset187:
+	JMP keys184
 
-keys116done:
+keys184done:
+	CMPQ    56(SP), $+0
+	JEQ     last188
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	JMP     aside188
+
+last188:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -7473,102 +10351,125 @@ keys116done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside188:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed190
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys119:
-	MOVQ  32(SP), R8
+resumed190:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys189:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead120done
+	JZ    ahead191done
 
-ahead120:
+ahead191:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead120fewer
+	JCS     ahead191fewer
 
-ahead120four:
+ahead191four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead120four
+	JCC        ahead191four
 
-ahead120fewer:
+ahead191fewer:
 	ADDQ $+4, R13
-	JZ   ahead120touched
+	JZ   ahead191touched
 
-ahead120one:
+ahead191one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead120one
+	JNZ        ahead191one
 
-ahead120touched:
+ahead191touched:
 	TESTQ SI, SI
-	JNZ   ahead120done
-	MOVQ  16(SP), SI
+	JNZ   ahead191done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead120row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead120done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead191row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead191done
 
-ahead120row:
-	MOVQ  aheadOff+72(FP), BX
+ahead191row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead120
+	JNZ   ahead191
 
-ahead120done:
+ahead191done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -7584,19 +10485,41 @@ ahead120done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys119done
+	JGE              keys189done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset121
+	JEQ              offset192
 	MOVQ             (DI)(R9*8), R11
 
-offset121:
-	JMP keys119
+offset192:
+	JMP keys189
 
-keys119done:
+keys189done:
+	CMPQ    56(SP), $+0
+	JEQ     last193
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside193
+
+last193:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -7642,116 +10565,204 @@ keys119done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside193:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead122done
+	JZ    ahead194done
 
-ahead122:
+ahead194:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead122fewer
+	JCS     ahead194fewer
 
-ahead122four:
+ahead194four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead122four
+	JCC        ahead194four
 
-ahead122fewer:
+ahead194fewer:
 	ADDQ $+4, CX
-	JZ   ahead122touched
+	JZ   ahead194touched
 
-ahead122one:
+ahead194one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead122one
+	JNZ        ahead194one
 
-ahead122touched:
+ahead194touched:
 	TESTQ SI, SI
-	JNZ   ahead122done
-	MOVQ  16(SP), SI
+	JNZ   ahead194done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead122row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead122done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead194row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead194done
 
-ahead122row:
-	MOVQ  aheadOff+72(FP), BX
+ahead194row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead122
+	JNZ   ahead194
 
-ahead122done:
+ahead194done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -7767,77 +10778,107 @@ width2:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
 	VMOVAPS Z0, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed196
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys123:
-	MOVQ  32(SP), R9
+resumed196:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys195:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead124done
+	JZ    ahead197done
 
-ahead124:
+ahead197:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead124fewer
+	JCS     ahead197fewer
 
-ahead124four:
+ahead197four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead124four
+	JCC        ahead197four
 
-ahead124fewer:
+ahead197fewer:
 	ADDQ $+4, R14
-	JZ   ahead124touched
+	JZ   ahead197touched
 
-ahead124one:
+ahead197one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead124one
+	JNZ        ahead197one
 
-ahead124touched:
+ahead197touched:
 	TESTQ SI, SI
-	JNZ   ahead124done
-	MOVQ  16(SP), SI
+	JNZ   ahead197done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead124row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead124done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead197row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead197done
 
-ahead124row:
-	MOVQ  aheadOff+72(FP), BX
+ahead197row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead124
+	JNZ   ahead197
 
-ahead124done:
+ahead197done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -7863,19 +10904,50 @@ ahead124done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys123done
+	JGE              keys195done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset125
+	JEQ              offset198
 	MOVQ             (R8)(R10*8), R12
 
-offset125:
-	JMP keys123
+offset198:
+	JMP keys195
 
-keys123done:
+keys195done:
+	CMPQ    56(SP), $+0
+	JEQ     last199
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside199
+
+last199:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -7942,103 +11014,128 @@ keys123done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside199:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed201
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys126:
-	MOVQ  32(SP), R9
+resumed201:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys200:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead127done
+	JZ    ahead202done
 
-ahead127:
+ahead202:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead127fewer
+	JCS     ahead202fewer
 
-ahead127four:
+ahead202four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead127four
+	JCC        ahead202four
 
-ahead127fewer:
+ahead202fewer:
 	ADDQ $+4, R14
-	JZ   ahead127touched
+	JZ   ahead202touched
 
-ahead127one:
+ahead202one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead127one
+	JNZ        ahead202one
 
-ahead127touched:
+ahead202touched:
 	TESTQ SI, SI
-	JNZ   ahead127done
-	MOVQ  16(SP), SI
+	JNZ   ahead202done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead127row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead127done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead202row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead202done
 
-ahead127row:
-	MOVQ  aheadOff+72(FP), BX
+ahead202row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead127
+	JNZ   ahead202
 
-ahead127done:
+ahead202done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -8056,19 +11153,43 @@ ahead127done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys126done
+	JGE              keys200done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset128
+	JEQ              offset203
 	MOVQ             (R8)(R10*8), R12
 
-offset128:
-	JMP keys126
+offset203:
+	JMP keys200
 
-keys126done:
+keys200done:
+	CMPQ    56(SP), $+0
+	JEQ     last204
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside204
+
+last204:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -8121,116 +11242,204 @@ keys126done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside204:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead129done
+	JZ    ahead205done
 
-ahead129:
+ahead205:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead129fewer
+	JCS     ahead205fewer
 
-ahead129four:
+ahead205four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead129four
+	JCC        ahead205four
 
-ahead129fewer:
+ahead205fewer:
 	ADDQ $+4, CX
-	JZ   ahead129touched
+	JZ   ahead205touched
 
-ahead129one:
+ahead205one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead129one
+	JNZ        ahead205one
 
-ahead129touched:
+ahead205touched:
 	TESTQ SI, SI
-	JNZ   ahead129done
-	MOVQ  16(SP), SI
+	JNZ   ahead205done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead129row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead129done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead205row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead205done
 
-ahead129row:
-	MOVQ  aheadOff+72(FP), BX
+ahead205row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead129
+	JNZ   ahead205
 
-ahead129done:
+ahead205done:
 	VZEROUPPER
 	RET
 
-// func accumulateF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -8248,77 +11457,110 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed207
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys130:
-	MOVQ  32(SP), R9
+resumed207:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys206:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead131done
+	JZ    ahead208done
 
-ahead131:
+ahead208:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead131fewer
+	JCS     ahead208fewer
 
-ahead131four:
+ahead208four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead131four
+	JCC        ahead208four
 
-ahead131fewer:
+ahead208fewer:
 	ADDQ $+4, R14
-	JZ   ahead131touched
+	JZ   ahead208touched
 
-ahead131one:
+ahead208one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead131one
+	JNZ        ahead208one
 
-ahead131touched:
+ahead208touched:
 	TESTQ SI, SI
-	JNZ   ahead131done
-	MOVQ  16(SP), SI
+	JNZ   ahead208done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead131row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead131done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead208row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead208done
 
-ahead131row:
-	MOVQ  aheadOff+72(FP), BX
+ahead208row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead131
+	JNZ   ahead208
 
-ahead131done:
+ahead208done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -8346,19 +11588,53 @@ ahead131done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys130done
+	JGE              keys206done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset132
+	JEQ              offset209
 	MOVQ             (R8)(R10*8), R12
 
-offset132:
-	JMP keys130
+offset209:
+	JMP keys206
 
-keys130done:
+keys206done:
+	CMPQ    56(SP), $+0
+	JEQ     last210
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside210
+
+last210:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -8434,104 +11710,131 @@ keys130done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside210:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed212
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys133:
-	MOVQ  32(SP), R9
+resumed212:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys211:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead134done
+	JZ    ahead213done
 
-ahead134:
+ahead213:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead134fewer
+	JCS     ahead213fewer
 
-ahead134four:
+ahead213four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead134four
+	JCC        ahead213four
 
-ahead134fewer:
+ahead213fewer:
 	ADDQ $+4, R14
-	JZ   ahead134touched
+	JZ   ahead213touched
 
-ahead134one:
+ahead213one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead134one
+	JNZ        ahead213one
 
-ahead134touched:
+ahead213touched:
 	TESTQ SI, SI
-	JNZ   ahead134done
-	MOVQ  16(SP), SI
+	JNZ   ahead213done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead134row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead134done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead213row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead213done
 
-ahead134row:
-	MOVQ  aheadOff+72(FP), BX
+ahead213row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead134
+	JNZ   ahead213
 
-ahead134done:
+ahead213done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -8550,19 +11853,45 @@ ahead134done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys133done
+	JGE              keys211done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset135
+	JEQ              offset214
 	MOVQ             (R8)(R10*8), R12
 
-offset135:
-	JMP keys133
+offset214:
+	JMP keys211
 
-keys133done:
+keys211done:
+	CMPQ    56(SP), $+0
+	JEQ     last215
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside215
+
+last215:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -8622,116 +11951,204 @@ keys133done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside215:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead136done
+	JZ    ahead216done
 
-ahead136:
+ahead216:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead136fewer
+	JCS     ahead216fewer
 
-ahead136four:
+ahead216four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead136four
+	JCC        ahead216four
 
-ahead136fewer:
+ahead216fewer:
 	ADDQ $+4, CX
-	JZ   ahead136touched
+	JZ   ahead216touched
 
-ahead136one:
+ahead216one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead136one
+	JNZ        ahead216one
 
-ahead136touched:
+ahead216touched:
 	TESTQ SI, SI
-	JNZ   ahead136done
-	MOVQ  16(SP), SI
+	JNZ   ahead216done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead136row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead136done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead216row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead216done
 
-ahead136row:
-	MOVQ  aheadOff+72(FP), BX
+ahead216row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead136
+	JNZ   ahead216
 
-ahead136done:
+ahead216done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -8741,75 +12158,93 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed218
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
 
-keys137:
-	MOVQ  32(SP), DX
+resumed218:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys217:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead138done
+	JZ    ahead219done
 
-ahead138:
+ahead219:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead138fewer
+	JCS     ahead219fewer
 
-ahead138four:
+ahead219four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead138four
+	JCC        ahead219four
 
-ahead138fewer:
+ahead219fewer:
 	ADDQ $+4, R11
-	JZ   ahead138touched
+	JZ   ahead219touched
 
-ahead138one:
+ahead219one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead138one
+	JNZ        ahead219one
 
-ahead138touched:
+ahead219touched:
 	TESTQ SI, SI
-	JNZ   ahead138done
-	MOVQ  16(SP), SI
+	JNZ   ahead219done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead138row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead138done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead219row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead219done
 
-ahead138row:
-	MOVQ  aheadOff+72(FP), BX
+ahead219row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead138
+	JNZ   ahead219
 
-ahead138done:
+ahead219done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXWD    (DX), Z10
@@ -8839,19 +12274,38 @@ ahead138done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys137done
+	JGE          keys217done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset139
+	JEQ          offset220
 	MOVQ         (CX)(DI*8), R9
 
-offset139:
-	JMP keys137
+offset220:
+	JMP keys217
 
-keys137done:
+keys217done:
+	CMPQ    56(SP), $+0
+	JEQ     last221
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     aside221
+
+last221:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -8882,88 +12336,104 @@ keys137done:
 	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
 	VMOVUPS      Z8, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside221:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed223
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
 
-keys140:
-	MOVQ  32(SP), DX
+resumed223:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys222:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead141done
+	JZ    ahead224done
 
-ahead141:
+ahead224:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead141fewer
+	JCS     ahead224fewer
 
-ahead141four:
+ahead224four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead141four
+	JCC        ahead224four
 
-ahead141fewer:
+ahead224fewer:
 	ADDQ $+4, R11
-	JZ   ahead141touched
+	JZ   ahead224touched
 
-ahead141one:
+ahead224one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead141one
+	JNZ        ahead224one
 
-ahead141touched:
+ahead224touched:
 	TESTQ SI, SI
-	JNZ   ahead141done
-	MOVQ  16(SP), SI
+	JNZ   ahead224done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead141row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead141done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead224row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead224done
 
-ahead141row:
-	MOVQ  aheadOff+72(FP), BX
+ahead224row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead141
+	JNZ   ahead224
 
-ahead141done:
+ahead224done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXWD    (DX), Z6
@@ -8981,19 +12451,34 @@ ahead141done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys140done
+	JGE          keys222done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset142
+	JEQ          offset225
 	MOVQ         (CX)(DI*8), R9
 
-offset142:
-	JMP keys140
+offset225:
+	JMP keys222
 
-keys140done:
+keys222done:
+	CMPQ    56(SP), $+0
+	JEQ     last226
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	JMP     aside226
+
+last226:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -9012,95 +12497,108 @@ keys140done:
 	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
 	VMOVUPS      Z4, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside226:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	CMPQ      64(SP), $+0
+	JEQ       resumed228
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
 
-keys143:
-	MOVQ  32(SP), DX
+resumed228:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys227:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead144done
+	JZ    ahead229done
 
-ahead144:
+ahead229:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead144fewer
+	JCS     ahead229fewer
 
-ahead144four:
+ahead229four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead144four
+	JCC        ahead229four
 
-ahead144fewer:
+ahead229fewer:
 	ADDQ $+4, R11
-	JZ   ahead144touched
+	JZ   ahead229touched
 
-ahead144one:
+ahead229one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead144one
+	JNZ        ahead229one
 
-ahead144touched:
+ahead229touched:
 	TESTQ SI, SI
-	JNZ   ahead144done
-	MOVQ  16(SP), SI
+	JNZ   ahead229done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead144row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead144done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead229row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead229done
 
-ahead144row:
-	MOVQ  aheadOff+72(FP), BX
+ahead229row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead144
+	JNZ   ahead229
 
-ahead144done:
+ahead229done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXWD.Z  (DX), K1, Z3
@@ -9109,19 +12607,31 @@ ahead144done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys143done
+	JGE          keys227done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset145
+	JEQ          offset230
 	MOVQ         (CX)(DI*8), R9
 
-offset145:
-	JMP keys143
+offset230:
+	JMP keys227
 
-keys143done:
+keys227done:
+	CMPQ    56(SP), $+0
+	JEQ     last231
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	JMP     aside231
+
+last231:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X2
@@ -9132,116 +12642,204 @@ keys143done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside231:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead146done
+	JZ    ahead232done
 
-ahead146:
+ahead232:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead146fewer
+	JCS     ahead232fewer
 
-ahead146four:
+ahead232four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead146four
+	JCC        ahead232four
 
-ahead146fewer:
+ahead232fewer:
 	ADDQ $+4, CX
-	JZ   ahead146touched
+	JZ   ahead232touched
 
-ahead146one:
+ahead232one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead146one
+	JNZ        ahead232one
 
-ahead146touched:
+ahead232touched:
 	TESTQ SI, SI
-	JNZ   ahead146done
-	MOVQ  16(SP), SI
+	JNZ   ahead232done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead146row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead146done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead232row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead232done
 
-ahead146row:
-	MOVQ  aheadOff+72(FP), BX
+ahead232row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead146
+	JNZ   ahead232
 
-ahead146done:
+ahead232done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -9259,75 +12857,102 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed234
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
 
-keys147:
-	MOVQ  32(SP), DI
+resumed234:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys233:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead148done
+	JZ    ahead235done
 
-ahead148:
+ahead235:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead148fewer
+	JCS     ahead235fewer
 
-ahead148four:
+ahead235four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead148four
+	JCC        ahead235four
 
-ahead148fewer:
+ahead235fewer:
 	ADDQ $+4, R12
-	JZ   ahead148touched
+	JZ   ahead235touched
 
-ahead148one:
+ahead235one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead148one
+	JNZ        ahead235one
 
-ahead148touched:
+ahead235touched:
 	TESTQ SI, SI
-	JNZ   ahead148done
-	MOVQ  16(SP), SI
+	JNZ   ahead235done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead148row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead148done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead235row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead235done
 
-ahead148row:
-	MOVQ  aheadOff+72(FP), BX
+ahead235row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead148
+	JNZ   ahead235
 
-ahead148done:
+ahead235done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z17
 	VPMOVZXWD        (DI), Z18
@@ -9365,19 +12990,47 @@ ahead148done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys147done
+	JGE              keys233done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset149
+	JEQ              offset236
 	MOVQ             (DX)(R8*8), R10
 
-offset149:
-	JMP keys147
+offset236:
+	JMP keys233
 
-keys147done:
+keys233done:
+	CMPQ    56(SP), $+0
+	JEQ     last237
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	JMP     aside237
+
+last237:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -9435,14 +13088,16 @@ keys147done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside237:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -9452,75 +13107,94 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed239
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
 
-keys150:
-	MOVQ  32(SP), DI
+resumed239:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys238:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead151done
+	JZ    ahead240done
 
-ahead151:
+ahead240:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead151fewer
+	JCS     ahead240fewer
 
-ahead151four:
+ahead240four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead151four
+	JCC        ahead240four
 
-ahead151fewer:
+ahead240fewer:
 	ADDQ $+4, R12
-	JZ   ahead151touched
+	JZ   ahead240touched
 
-ahead151one:
+ahead240one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead151one
+	JNZ        ahead240one
 
-ahead151touched:
+ahead240touched:
 	TESTQ SI, SI
-	JNZ   ahead151done
-	MOVQ  16(SP), SI
+	JNZ   ahead240done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead151row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead151done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead240row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead240done
 
-ahead151row:
-	MOVQ  aheadOff+72(FP), BX
+ahead240row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead151
+	JNZ   ahead240
 
-ahead151done:
+ahead240done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z9
 	VPMOVZXWD        (DI), Z10
@@ -9542,19 +13216,39 @@ ahead151done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys150done
+	JGE              keys238done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset152
+	JEQ              offset241
 	MOVQ             (DX)(R8*8), R10
 
-offset152:
-	JMP keys150
+offset241:
+	JMP keys238
 
-keys150done:
+keys238done:
+	CMPQ    56(SP), $+0
+	JEQ     last242
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	JMP     aside242
+
+last242:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -9588,96 +13282,111 @@ keys150done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside242:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed244
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys153:
-	MOVQ  32(SP), DI
+resumed244:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys243:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead154done
+	JZ    ahead245done
 
-ahead154:
+ahead245:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead154fewer
+	JCS     ahead245fewer
 
-ahead154four:
+ahead245four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead154four
+	JCC        ahead245four
 
-ahead154fewer:
+ahead245fewer:
 	ADDQ $+4, R12
-	JZ   ahead154touched
+	JZ   ahead245touched
 
-ahead154one:
+ahead245one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead154one
+	JNZ        ahead245one
 
-ahead154touched:
+ahead245touched:
 	TESTQ SI, SI
-	JNZ   ahead154done
-	MOVQ  16(SP), SI
+	JNZ   ahead245done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead154row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead154done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead245row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead245done
 
-ahead154row:
-	MOVQ  aheadOff+72(FP), BX
+ahead245row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead154
+	JNZ   ahead245
 
-ahead154done:
+ahead245done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z3
 	VPMOVZXWD.Z      (DI), K1, Z4
@@ -9687,19 +13396,33 @@ ahead154done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys153done
+	JGE              keys243done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset155
+	JEQ              offset246
 	MOVQ             (DX)(R8*8), R10
 
-offset155:
-	JMP keys153
+offset246:
+	JMP keys243
 
-keys153done:
+keys243done:
+	CMPQ    56(SP), $+0
+	JEQ     last247
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside247
+
+last247:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X3
@@ -9717,116 +13440,204 @@ keys153done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside247:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead156done
+	JZ    ahead248done
 
-ahead156:
+ahead248:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead156fewer
+	JCS     ahead248fewer
 
-ahead156four:
+ahead248four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead156four
+	JCC        ahead248four
 
-ahead156fewer:
+ahead248fewer:
 	ADDQ $+4, CX
-	JZ   ahead156touched
+	JZ   ahead248touched
 
-ahead156one:
+ahead248one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead156one
+	JNZ        ahead248one
 
-ahead156touched:
+ahead248touched:
 	TESTQ SI, SI
-	JNZ   ahead156done
-	MOVQ  16(SP), SI
+	JNZ   ahead248done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead156row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead156done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead248row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead248done
 
-ahead156row:
-	MOVQ  aheadOff+72(FP), BX
+ahead248row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead156
+	JNZ   ahead248
 
-ahead156done:
+ahead248done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -9852,76 +13663,112 @@ width8:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed250
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	VMOVUPS 256(AX), Z21
+	VMOVUPS 320(AX), Z22
+	VMOVUPS 384(AX), Z23
+	VMOVUPS 448(AX), Z24
 
-keys157:
-	MOVQ  32(SP), R8
+resumed250:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys249:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead158done
+	JZ    ahead251done
 
-ahead158:
+ahead251:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead158fewer
+	JCS     ahead251fewer
 
-ahead158four:
+ahead251four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead158four
+	JCC        ahead251four
 
-ahead158fewer:
+ahead251fewer:
 	ADDQ $+4, R13
-	JZ   ahead158touched
+	JZ   ahead251touched
 
-ahead158one:
+ahead251one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead158one
+	JNZ        ahead251one
 
-ahead158touched:
+ahead251touched:
 	TESTQ SI, SI
-	JNZ   ahead158done
-	MOVQ  16(SP), SI
+	JNZ   ahead251done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead158row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead158done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead251row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead251done
 
-ahead158row:
-	MOVQ  aheadOff+72(FP), BX
+ahead251row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead158
+	JNZ   ahead251
 
-ahead158done:
+ahead251done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -9969,19 +13816,56 @@ ahead158done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys157done
+	JGE              keys249done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset159
+	JEQ              offset252
 	MOVQ             (DI)(R9*8), R11
 
-offset159:
-	JMP keys157
+offset252:
+	JMP keys249
 
-keys157done:
+keys249done:
+	CMPQ    56(SP), $+0
+	JEQ     last253
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	VMOVUPS Z21, 256(AX)
+	VMOVUPS Z22, 320(AX)
+	VMOVUPS Z23, 384(AX)
+	VMOVUPS Z24, 448(AX)
+	JMP     aside253
+
+last253:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -10066,14 +13950,16 @@ keys157done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+256, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside253:
+	ADDQ $+512, 8(SP)
+	ADDQ $+256, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -10087,76 +13973,100 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed255
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
 
-keys160:
-	MOVQ  32(SP), R8
+resumed255:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys254:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead161done
+	JZ    ahead256done
 
-ahead161:
+ahead256:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead161fewer
+	JCS     ahead256fewer
 
-ahead161four:
+ahead256four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead161four
+	JCC        ahead256four
 
-ahead161fewer:
+ahead256fewer:
 	ADDQ $+4, R13
-	JZ   ahead161touched
+	JZ   ahead256touched
 
-ahead161one:
+ahead256one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead161one
+	JNZ        ahead256one
 
-ahead161touched:
+ahead256touched:
 	TESTQ SI, SI
-	JNZ   ahead161done
-	MOVQ  16(SP), SI
+	JNZ   ahead256done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead161row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead161done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead256row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead256done
 
-ahead161row:
-	MOVQ  aheadOff+72(FP), BX
+ahead256row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead161
+	JNZ   ahead256
 
-ahead161done:
+ahead256done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -10184,19 +14094,44 @@ ahead161done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys160done
+	JGE              keys254done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset162
+	JEQ              offset257
 	MOVQ             (DI)(R9*8), R11
 
-offset162:
-	JMP keys160
+offset257:
+	JMP keys254
 
-keys160done:
+keys254done:
+	CMPQ    56(SP), $+0
+	JEQ     last258
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	JMP     aside258
+
+last258:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -10245,98 +14180,115 @@ keys160done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside258:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed260
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys163:
-	MOVQ  32(SP), R8
+resumed260:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys259:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead164done
+	JZ    ahead261done
 
-ahead164:
+ahead261:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead164fewer
+	JCS     ahead261fewer
 
-ahead164four:
+ahead261four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead164four
+	JCC        ahead261four
 
-ahead164fewer:
+ahead261fewer:
 	ADDQ $+4, R13
-	JZ   ahead164touched
+	JZ   ahead261touched
 
-ahead164one:
+ahead261one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead164one
+	JNZ        ahead261one
 
-ahead164touched:
+ahead261touched:
 	TESTQ SI, SI
-	JNZ   ahead164done
-	MOVQ  16(SP), SI
+	JNZ   ahead261done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead164row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead164done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead261row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead261done
 
-ahead164row:
-	MOVQ  aheadOff+72(FP), BX
+ahead261row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead164
+	JNZ   ahead261
 
-ahead164done:
+ahead261done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z4
 	VBROADCASTSS     (AX)(CX*2), Z5
@@ -10349,19 +14301,35 @@ ahead164done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys163done
+	JGE              keys259done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset165
+	JEQ              offset262
 	MOVQ             (DI)(R9*8), R11
 
-offset165:
-	JMP keys163
+offset262:
+	JMP keys259
 
-keys163done:
+keys259done:
+	CMPQ    56(SP), $+0
+	JEQ     last263
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside263
+
+last263:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -10386,116 +14354,204 @@ keys163done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside263:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead166done
+	JZ    ahead264done
 
-ahead166:
+ahead264:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead166fewer
+	JCS     ahead264fewer
 
-ahead166four:
+ahead264four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead166four
+	JCC        ahead264four
 
-ahead166fewer:
+ahead264fewer:
 	ADDQ $+4, CX
-	JZ   ahead166touched
+	JZ   ahead264touched
 
-ahead166one:
+ahead264one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead166one
+	JNZ        ahead264one
 
-ahead166touched:
+ahead264touched:
 	TESTQ SI, SI
-	JNZ   ahead166done
-	MOVQ  16(SP), SI
+	JNZ   ahead264done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead166row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead166done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead264row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead264done
 
-ahead166row:
-	MOVQ  aheadOff+72(FP), BX
+ahead264row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead166
+	JNZ   ahead264
 
-ahead166done:
+ahead264done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -10513,76 +14569,105 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed266
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
 
-keys167:
-	MOVQ  32(SP), R8
+resumed266:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys265:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead168done
+	JZ    ahead267done
 
-ahead168:
+ahead267:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead168fewer
+	JCS     ahead267fewer
 
-ahead168four:
+ahead267four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead168four
+	JCC        ahead267four
 
-ahead168fewer:
+ahead267fewer:
 	ADDQ $+4, R13
-	JZ   ahead168touched
+	JZ   ahead267touched
 
-ahead168one:
+ahead267one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead168one
+	JNZ        ahead267one
 
-ahead168touched:
+ahead267touched:
 	TESTQ SI, SI
-	JNZ   ahead168done
-	MOVQ  16(SP), SI
+	JNZ   ahead267done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead168row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead168done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead267row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead267done
 
-ahead168row:
-	MOVQ  aheadOff+72(FP), BX
+ahead267row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead168
+	JNZ   ahead267
 
-ahead168done:
+ahead267done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -10614,19 +14699,49 @@ ahead168done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys167done
+	JGE              keys265done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset169
+	JEQ              offset268
 	MOVQ             (DI)(R9*8), R11
 
-offset169:
-	JMP keys167
+offset268:
+	JMP keys265
 
-keys167done:
+keys265done:
+	CMPQ    56(SP), $+0
+	JEQ     last269
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	JMP     aside269
+
+last269:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -10690,99 +14805,118 @@ keys167done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside269:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed271
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys170:
-	MOVQ  32(SP), R8
+resumed271:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys270:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead171done
+	JZ    ahead272done
 
-ahead171:
+ahead272:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead171fewer
+	JCS     ahead272fewer
 
-ahead171four:
+ahead272four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead171four
+	JCC        ahead272four
 
-ahead171fewer:
+ahead272fewer:
 	ADDQ $+4, R13
-	JZ   ahead171touched
+	JZ   ahead272touched
 
-ahead171one:
+ahead272one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead171one
+	JNZ        ahead272one
 
-ahead171touched:
+ahead272touched:
 	TESTQ SI, SI
-	JNZ   ahead171done
-	MOVQ  16(SP), SI
+	JNZ   ahead272done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead171row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead171done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead272row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead272done
 
-ahead171row:
-	MOVQ  aheadOff+72(FP), BX
+ahead272row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead171
+	JNZ   ahead272
 
-ahead171done:
+ahead272done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -10796,19 +14930,37 @@ ahead171done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys170done
+	JGE              keys270done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset172
+	JEQ              offset273
 	MOVQ             (DI)(R9*8), R11
 
-offset172:
-	JMP keys170
+offset273:
+	JMP keys270
 
-keys170done:
+keys270done:
+	CMPQ    56(SP), $+0
+	JEQ     last274
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside274
+
+last274:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -10840,116 +14992,204 @@ keys170done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside274:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead173done
+	JZ    ahead275done
 
-ahead173:
+ahead275:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead173fewer
+	JCS     ahead275fewer
 
-ahead173four:
+ahead275four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead173four
+	JCC        ahead275four
 
-ahead173fewer:
+ahead275fewer:
 	ADDQ $+4, CX
-	JZ   ahead173touched
+	JZ   ahead275touched
 
-ahead173one:
+ahead275one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead173one
+	JNZ        ahead275one
 
-ahead173touched:
+ahead275touched:
 	TESTQ SI, SI
-	JNZ   ahead173done
-	MOVQ  16(SP), SI
+	JNZ   ahead275done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead173row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead173done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead275row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead275done
 
-ahead173row:
-	MOVQ  aheadOff+72(FP), BX
+ahead275row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead173
+	JNZ   ahead275
 
-ahead173done:
+ahead275done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -10971,77 +15211,111 @@ width4:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z0, Z19
 	VMOVAPS Z0, Z20
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed277
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
 
-keys174:
-	MOVQ  32(SP), R8
+resumed277:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys276:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead175done
+	JZ    ahead278done
 
-ahead175:
+ahead278:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead175fewer
+	JCS     ahead278fewer
 
-ahead175four:
+ahead278four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead175four
+	JCC        ahead278four
 
-ahead175fewer:
+ahead278fewer:
 	ADDQ $+4, R13
-	JZ   ahead175touched
+	JZ   ahead278touched
 
-ahead175one:
+ahead278one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead175one
+	JNZ        ahead278one
 
-ahead175touched:
+ahead278touched:
 	TESTQ SI, SI
-	JNZ   ahead175done
-	MOVQ  16(SP), SI
+	JNZ   ahead278done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead175row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead175done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead278row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead278done
 
-ahead175row:
-	MOVQ  aheadOff+72(FP), BX
+ahead278row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead175
+	JNZ   ahead278
 
-ahead175done:
+ahead278done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z21
 	VBROADCASTSS     (AX)(CX*2), Z22
@@ -11078,19 +15352,54 @@ ahead175done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys174done
+	JGE              keys276done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset176
+	JEQ              offset279
 	MOVQ             (DI)(R9*8), R11
 
-offset176:
-	JMP keys174
+offset279:
+	JMP keys276
 
-keys174done:
+keys276done:
+	CMPQ    56(SP), $+0
+	JEQ     last280
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	JMP     aside280
+
+last280:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X21
@@ -11169,101 +15478,122 @@ keys174done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z20
 	VMOVUPS      Z20, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside280:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed282
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys177:
-	MOVQ  32(SP), R8
+resumed282:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys281:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead178done
+	JZ    ahead283done
 
-ahead178:
+ahead283:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead178fewer
+	JCS     ahead283fewer
 
-ahead178four:
+ahead283four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead178four
+	JCC        ahead283four
 
-ahead178fewer:
+ahead283fewer:
 	ADDQ $+4, R13
-	JZ   ahead178touched
+	JZ   ahead283touched
 
-ahead178one:
+ahead283one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead178one
+	JNZ        ahead283one
 
-ahead178touched:
+ahead283touched:
 	TESTQ SI, SI
-	JNZ   ahead178done
-	MOVQ  16(SP), SI
+	JNZ   ahead283done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead178row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead178done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead283row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead283done
 
-ahead178row:
-	MOVQ  aheadOff+72(FP), BX
+ahead283row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead178
+	JNZ   ahead283
 
-ahead178done:
+ahead283done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -11279,19 +15609,39 @@ ahead178done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys177done
+	JGE              keys281done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset179
+	JEQ              offset284
 	MOVQ             (DI)(R9*8), R11
 
-offset179:
-	JMP keys177
+offset284:
+	JMP keys281
 
-keys177done:
+keys281done:
+	CMPQ    56(SP), $+0
+	JEQ     last285
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside285
+
+last285:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -11330,116 +15680,204 @@ keys177done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside285:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead180done
+	JZ    ahead286done
 
-ahead180:
+ahead286:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead180fewer
+	JCS     ahead286fewer
 
-ahead180four:
+ahead286four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead180four
+	JCC        ahead286four
 
-ahead180fewer:
+ahead286fewer:
 	ADDQ $+4, CX
-	JZ   ahead180touched
+	JZ   ahead286touched
 
-ahead180one:
+ahead286one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead180one
+	JNZ        ahead286one
 
-ahead180touched:
+ahead286touched:
 	TESTQ SI, SI
-	JNZ   ahead180done
-	MOVQ  16(SP), SI
+	JNZ   ahead286done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead180row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead180done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead286row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead286done
 
-ahead180row:
-	MOVQ  aheadOff+72(FP), BX
+ahead286row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead180
+	JNZ   ahead286
 
-ahead180done:
+ahead286done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -11465,77 +15903,116 @@ width4:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed288
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z21
+	VMOVUPS 64(AX), Z22
+	VMOVUPS 128(AX), Z23
+	VMOVUPS 192(AX), Z24
 
-keys181:
-	MOVQ  32(SP), R8
+resumed288:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys287:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead182done
+	JZ    ahead289done
 
-ahead182:
+ahead289:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead182fewer
+	JCS     ahead289fewer
 
-ahead182four:
+ahead289four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead182four
+	JCC        ahead289four
 
-ahead182fewer:
+ahead289fewer:
 	ADDQ $+4, R13
-	JZ   ahead182touched
+	JZ   ahead289touched
 
-ahead182one:
+ahead289one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead182one
+	JNZ        ahead289one
 
-ahead182touched:
+ahead289touched:
 	TESTQ SI, SI
-	JNZ   ahead182done
-	MOVQ  16(SP), SI
+	JNZ   ahead289done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead182row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead182done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead289row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead289done
 
-ahead182row:
-	MOVQ  aheadOff+72(FP), BX
+ahead289row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead182
+	JNZ   ahead289
 
-ahead182done:
+ahead289done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -11576,19 +16053,59 @@ ahead182done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys181done
+	JGE              keys287done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset183
+	JEQ              offset290
 	MOVQ             (DI)(R9*8), R11
 
-offset183:
-	JMP keys181
+offset290:
+	JMP keys287
 
-keys181done:
+keys287done:
+	CMPQ    56(SP), $+0
+	JEQ     last291
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	VMOVUPS Z22, 64(AX)
+	VMOVUPS Z23, 128(AX)
+	VMOVUPS Z24, 192(AX)
+	JMP     aside291
+
+last291:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -11682,14 +16199,16 @@ keys181done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside291:
+	ADDQ $+256, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -11703,77 +16222,104 @@ width2:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed293
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
 
-keys184:
-	MOVQ  32(SP), R8
+resumed293:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys292:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead185done
+	JZ    ahead294done
 
-ahead185:
+ahead294:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead185fewer
+	JCS     ahead294fewer
 
-ahead185four:
+ahead294four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead185four
+	JCC        ahead294four
 
-ahead185fewer:
+ahead294fewer:
 	ADDQ $+4, R13
-	JZ   ahead185touched
+	JZ   ahead294touched
 
-ahead185one:
+ahead294one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead185one
+	JNZ        ahead294one
 
-ahead185touched:
+ahead294touched:
 	TESTQ SI, SI
-	JNZ   ahead185done
-	MOVQ  16(SP), SI
+	JNZ   ahead294done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead185row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead185done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead294row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead294done
 
-ahead185row:
-	MOVQ  aheadOff+72(FP), BX
+ahead294row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead185
+	JNZ   ahead294
 
-ahead185done:
+ahead294done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -11798,19 +16344,47 @@ ahead185done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys184done
+	JGE              keys292done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset186
+	JEQ              offset295
 	MOVQ             (DI)(R9*8), R11
 
-offset186:
-	JMP keys184
+offset295:
+	JMP keys292
 
-keys184done:
+keys292done:
+	CMPQ    56(SP), $+0
+	JEQ     last296
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	JMP     aside296
+
+last296:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -11868,102 +16442,125 @@ keys184done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside296:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed298
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys187:
-	MOVQ  32(SP), R8
+resumed298:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys297:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead188done
+	JZ    ahead299done
 
-ahead188:
+ahead299:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead188fewer
+	JCS     ahead299fewer
 
-ahead188four:
+ahead299four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead188four
+	JCC        ahead299four
 
-ahead188fewer:
+ahead299fewer:
 	ADDQ $+4, R13
-	JZ   ahead188touched
+	JZ   ahead299touched
 
-ahead188one:
+ahead299one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead188one
+	JNZ        ahead299one
 
-ahead188touched:
+ahead299touched:
 	TESTQ SI, SI
-	JNZ   ahead188done
-	MOVQ  16(SP), SI
+	JNZ   ahead299done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead188row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead188done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead299row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead299done
 
-ahead188row:
-	MOVQ  aheadOff+72(FP), BX
+ahead299row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead188
+	JNZ   ahead299
 
-ahead188done:
+ahead299done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -11980,19 +16577,41 @@ ahead188done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys187done
+	JGE              keys297done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset189
+	JEQ              offset300
 	MOVQ             (DI)(R9*8), R11
 
-offset189:
-	JMP keys187
+offset300:
+	JMP keys297
 
-keys187done:
+keys297done:
+	CMPQ    56(SP), $+0
+	JEQ     last301
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside301
+
+last301:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -12038,116 +16657,204 @@ keys187done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside301:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead190done
+	JZ    ahead302done
 
-ahead190:
+ahead302:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead190fewer
+	JCS     ahead302fewer
 
-ahead190four:
+ahead302four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead190four
+	JCC        ahead302four
 
-ahead190fewer:
+ahead302fewer:
 	ADDQ $+4, CX
-	JZ   ahead190touched
+	JZ   ahead302touched
 
-ahead190one:
+ahead302one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead190one
+	JNZ        ahead302one
 
-ahead190touched:
+ahead302touched:
 	TESTQ SI, SI
-	JNZ   ahead190done
-	MOVQ  16(SP), SI
+	JNZ   ahead302done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead190row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead190done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead302row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead302done
 
-ahead190row:
-	MOVQ  aheadOff+72(FP), BX
+ahead302row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead190
+	JNZ   ahead302
 
-ahead190done:
+ahead302done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -12163,77 +16870,107 @@ width2:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
 	VMOVAPS Z0, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed304
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys191:
-	MOVQ  32(SP), R9
+resumed304:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys303:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead192done
+	JZ    ahead305done
 
-ahead192:
+ahead305:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead192fewer
+	JCS     ahead305fewer
 
-ahead192four:
+ahead305four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead192four
+	JCC        ahead305four
 
-ahead192fewer:
+ahead305fewer:
 	ADDQ $+4, R14
-	JZ   ahead192touched
+	JZ   ahead305touched
 
-ahead192one:
+ahead305one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead192one
+	JNZ        ahead305one
 
-ahead192touched:
+ahead305touched:
 	TESTQ SI, SI
-	JNZ   ahead192done
-	MOVQ  16(SP), SI
+	JNZ   ahead305done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead192row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead192done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead305row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead305done
 
-ahead192row:
-	MOVQ  aheadOff+72(FP), BX
+ahead305row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead192
+	JNZ   ahead305
 
-ahead192done:
+ahead305done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -12261,19 +16998,50 @@ ahead192done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys191done
+	JGE              keys303done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset193
+	JEQ              offset306
 	MOVQ             (R8)(R10*8), R12
 
-offset193:
-	JMP keys191
+offset306:
+	JMP keys303
 
-keys191done:
+keys303done:
+	CMPQ    56(SP), $+0
+	JEQ     last307
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside307
+
+last307:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -12340,103 +17108,128 @@ keys191done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside307:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed309
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys194:
-	MOVQ  32(SP), R9
+resumed309:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys308:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead195done
+	JZ    ahead310done
 
-ahead195:
+ahead310:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead195fewer
+	JCS     ahead310fewer
 
-ahead195four:
+ahead310four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead195four
+	JCC        ahead310four
 
-ahead195fewer:
+ahead310fewer:
 	ADDQ $+4, R14
-	JZ   ahead195touched
+	JZ   ahead310touched
 
-ahead195one:
+ahead310one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead195one
+	JNZ        ahead310one
 
-ahead195touched:
+ahead310touched:
 	TESTQ SI, SI
-	JNZ   ahead195done
-	MOVQ  16(SP), SI
+	JNZ   ahead310done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead195row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead195done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead310row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead310done
 
-ahead195row:
-	MOVQ  aheadOff+72(FP), BX
+ahead310row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead195
+	JNZ   ahead310
 
-ahead195done:
+ahead310done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -12455,19 +17248,43 @@ ahead195done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys194done
+	JGE              keys308done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset196
+	JEQ              offset311
 	MOVQ             (R8)(R10*8), R12
 
-offset196:
-	JMP keys194
+offset311:
+	JMP keys308
 
-keys194done:
+keys308done:
+	CMPQ    56(SP), $+0
+	JEQ     last312
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside312
+
+last312:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -12520,116 +17337,204 @@ keys194done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside312:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead197done
+	JZ    ahead313done
 
-ahead197:
+ahead313:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead197fewer
+	JCS     ahead313fewer
 
-ahead197four:
+ahead313four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead197four
+	JCC        ahead313four
 
-ahead197fewer:
+ahead313fewer:
 	ADDQ $+4, CX
-	JZ   ahead197touched
+	JZ   ahead313touched
 
-ahead197one:
+ahead313one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead197one
+	JNZ        ahead313one
 
-ahead197touched:
+ahead313touched:
 	TESTQ SI, SI
-	JNZ   ahead197done
-	MOVQ  16(SP), SI
+	JNZ   ahead313done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead197row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead197done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead313row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead313done
 
-ahead197row:
-	MOVQ  aheadOff+72(FP), BX
+ahead313row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead197
+	JNZ   ahead313
 
-ahead197done:
+ahead313done:
 	VZEROUPPER
 	RET
 
-// func accumulateBF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateBF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -12647,77 +17552,110 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed315
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys198:
-	MOVQ  32(SP), R9
+resumed315:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys314:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead199done
+	JZ    ahead316done
 
-ahead199:
+ahead316:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead199fewer
+	JCS     ahead316fewer
 
-ahead199four:
+ahead316four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead199four
+	JCC        ahead316four
 
-ahead199fewer:
+ahead316fewer:
 	ADDQ $+4, R14
-	JZ   ahead199touched
+	JZ   ahead316touched
 
-ahead199one:
+ahead316one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead199one
+	JNZ        ahead316one
 
-ahead199touched:
+ahead316touched:
 	TESTQ SI, SI
-	JNZ   ahead199done
-	MOVQ  16(SP), SI
+	JNZ   ahead316done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead199row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead199done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead316row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead316done
 
-ahead199row:
-	MOVQ  aheadOff+72(FP), BX
+ahead316row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead199
+	JNZ   ahead316
 
-ahead199done:
+ahead316done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -12747,19 +17685,53 @@ ahead199done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys198done
+	JGE              keys314done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset200
+	JEQ              offset317
 	MOVQ             (R8)(R10*8), R12
 
-offset200:
-	JMP keys198
+offset317:
+	JMP keys314
 
-keys198done:
+keys314done:
+	CMPQ    56(SP), $+0
+	JEQ     last318
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside318
+
+last318:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -12835,104 +17807,131 @@ keys198done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside318:
+	ADDQ $+128, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed320
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys201:
-	MOVQ  32(SP), R9
+resumed320:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys319:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead202done
+	JZ    ahead321done
 
-ahead202:
+ahead321:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead202fewer
+	JCS     ahead321fewer
 
-ahead202four:
+ahead321four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead202four
+	JCC        ahead321four
 
-ahead202fewer:
+ahead321fewer:
 	ADDQ $+4, R14
-	JZ   ahead202touched
+	JZ   ahead321touched
 
-ahead202one:
+ahead321one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead202one
+	JNZ        ahead321one
 
-ahead202touched:
+ahead321touched:
 	TESTQ SI, SI
-	JNZ   ahead202done
-	MOVQ  16(SP), SI
+	JNZ   ahead321done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead202row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead202done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead321row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead321done
 
-ahead202row:
-	MOVQ  aheadOff+72(FP), BX
+ahead321row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead202
+	JNZ   ahead321
 
-ahead202done:
+ahead321done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -12952,19 +17951,45 @@ ahead202done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys201done
+	JGE              keys319done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset203
+	JEQ              offset322
 	MOVQ             (R8)(R10*8), R12
 
-offset203:
-	JMP keys201
+offset322:
+	JMP keys319
 
-keys201done:
+keys319done:
+	CMPQ    56(SP), $+0
+	JEQ     last323
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside323
+
+last323:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -13024,117 +18049,205 @@ keys201done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside323:
+	ADDQ $+64, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead204done
+	JZ    ahead324done
 
-ahead204:
+ahead324:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead204fewer
+	JCS     ahead324fewer
 
-ahead204four:
+ahead324four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead204four
+	JCC        ahead324four
 
-ahead204fewer:
+ahead324fewer:
 	ADDQ $+4, CX
-	JZ   ahead204touched
+	JZ   ahead324touched
 
-ahead204one:
+ahead324one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead204one
+	JNZ        ahead324one
 
-ahead204touched:
+ahead324touched:
 	TESTQ SI, SI
-	JNZ   ahead204done
-	MOVQ  16(SP), SI
+	JNZ   ahead324done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead204row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead204done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead324row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead324done
 
-ahead204row:
-	MOVQ  aheadOff+72(FP), BX
+ahead324row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead204
+	JNZ   ahead324
 
-ahead204done:
+ahead324done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -13144,75 +18257,93 @@ width8:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed326
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	VMOVUPS 256(AX), Z6
+	VMOVUPS 320(AX), Z7
+	VMOVUPS 384(AX), Z8
+	VMOVUPS 448(AX), Z9
 
-keys205:
-	MOVQ  32(SP), DX
+resumed326:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys325:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead206done
+	JZ    ahead327done
 
-ahead206:
+ahead327:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead206fewer
+	JCS     ahead327fewer
 
-ahead206four:
+ahead327four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead206four
+	JCC        ahead327four
 
-ahead206fewer:
+ahead327fewer:
 	ADDQ $+4, R11
-	JZ   ahead206touched
+	JZ   ahead327touched
 
-ahead206one:
+ahead327one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead206one
+	JNZ        ahead327one
 
-ahead206touched:
+ahead327touched:
 	TESTQ SI, SI
-	JNZ   ahead206done
-	MOVQ  16(SP), SI
+	JNZ   ahead327done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead206row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead206done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead327row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead327done
 
-ahead206row:
-	MOVQ  aheadOff+72(FP), BX
+ahead327row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead206
+	JNZ   ahead327
 
-ahead206done:
+ahead327done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z10
 	VPMOVSXBW    (DX), Y11
@@ -13258,19 +18389,38 @@ ahead206done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys205done
+	JGE          keys325done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset207
+	JEQ          offset328
 	MOVQ         (CX)(DI*8), R9
 
-offset207:
-	JMP keys205
+offset328:
+	JMP keys325
 
-keys205done:
+keys325done:
+	CMPQ    56(SP), $+0
+	JEQ     last329
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	VMOVUPS Z6, 256(AX)
+	VMOVUPS Z7, 320(AX)
+	VMOVUPS Z8, 384(AX)
+	VMOVUPS Z9, 448(AX)
+	JMP     aside329
+
+last329:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X10
@@ -13312,88 +18462,104 @@ keys205done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z12, Z9
 	VMOVUPS      Z9, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside329:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
 	VMOVAPS Z1, Z4
 	VMOVAPS Z1, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed331
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
 
-keys208:
-	MOVQ  32(SP), DX
+resumed331:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys330:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead209done
+	JZ    ahead332done
 
-ahead209:
+ahead332:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead209fewer
+	JCS     ahead332fewer
 
-ahead209four:
+ahead332four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead209four
+	JCC        ahead332four
 
-ahead209fewer:
+ahead332fewer:
 	ADDQ $+4, R11
-	JZ   ahead209touched
+	JZ   ahead332touched
 
-ahead209one:
+ahead332one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead209one
+	JNZ        ahead332one
 
-ahead209touched:
+ahead332touched:
 	TESTQ SI, SI
-	JNZ   ahead209done
-	MOVQ  16(SP), SI
+	JNZ   ahead332done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead209row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead209done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead332row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead332done
 
-ahead209row:
-	MOVQ  aheadOff+72(FP), BX
+ahead332row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead209
+	JNZ   ahead332
 
-ahead209done:
+ahead332done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z6
 	VPMOVSXBW    (DX), Y7
@@ -13419,19 +18585,34 @@ ahead209done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys208done
+	JGE          keys330done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset210
+	JEQ          offset333
 	MOVQ         (CX)(DI*8), R9
 
-offset210:
-	JMP keys208
+offset333:
+	JMP keys330
 
-keys208done:
+keys330done:
+	CMPQ    56(SP), $+0
+	JEQ     last334
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	JMP     aside334
+
+last334:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X6
@@ -13457,95 +18638,108 @@ keys208done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z8, Z5
 	VMOVUPS      Z5, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside334:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed336
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys211:
-	MOVQ  32(SP), DX
+resumed336:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys335:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead212done
+	JZ    ahead337done
 
-ahead212:
+ahead337:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead212fewer
+	JCS     ahead337fewer
 
-ahead212four:
+ahead337four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead212four
+	JCC        ahead337four
 
-ahead212fewer:
+ahead337fewer:
 	ADDQ $+4, R11
-	JZ   ahead212touched
+	JZ   ahead337touched
 
-ahead212one:
+ahead337one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead212one
+	JNZ        ahead337one
 
-ahead212touched:
+ahead337touched:
 	TESTQ SI, SI
-	JNZ   ahead212done
-	MOVQ  16(SP), SI
+	JNZ   ahead337done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead212row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead212done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead337row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead337done
 
-ahead212row:
-	MOVQ  aheadOff+72(FP), BX
+ahead337row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead212
+	JNZ   ahead337
 
-ahead212done:
+ahead337done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z3
 	VPMOVSXBW.Z  (DX), K1, Y4
@@ -13556,19 +18750,31 @@ ahead212done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys211done
+	JGE          keys335done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset213
+	JEQ          offset338
 	MOVQ         (CX)(DI*8), R9
 
-offset213:
-	JMP keys211
+offset338:
+	JMP keys335
 
-keys211done:
+keys335done:
+	CMPQ    56(SP), $+0
+	JEQ     last339
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside339
+
+last339:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X3
@@ -13583,120 +18789,208 @@ keys211done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z5, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside339:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead214done
+	JZ    ahead340done
 
-ahead214:
+ahead340:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead214fewer
+	JCS     ahead340fewer
 
-ahead214four:
+ahead340four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead214four
+	JCC        ahead340four
 
-ahead214fewer:
+ahead340fewer:
 	ADDQ $+4, CX
-	JZ   ahead214touched
+	JZ   ahead340touched
 
-ahead214one:
+ahead340one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead214one
+	JNZ        ahead340one
 
-ahead214touched:
+ahead340touched:
 	TESTQ SI, SI
-	JNZ   ahead214done
-	MOVQ  16(SP), SI
+	JNZ   ahead340done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead214row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead214done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead340row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead340done
 
-ahead214row:
-	MOVQ  aheadOff+72(FP), BX
+ahead340row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead214
+	JNZ   ahead340
 
-ahead214done:
+ahead340done:
 	VZEROUPPER
 	RET
 
 DATA e4m3MaskAVX512<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
-// func accumulateE4M3x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -13714,75 +19008,102 @@ width8:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed342
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	VMOVUPS 256(AX), Z6
+	VMOVUPS 320(AX), Z7
+	VMOVUPS 384(AX), Z8
+	VMOVUPS 448(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
+	VMOVUPS 256(AX), Z14
+	VMOVUPS 320(AX), Z15
+	VMOVUPS 384(AX), Z16
+	VMOVUPS 448(AX), Z17
 
-keys215:
-	MOVQ  32(SP), DI
+resumed342:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys341:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead216done
+	JZ    ahead343done
 
-ahead216:
+ahead343:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead216fewer
+	JCS     ahead343fewer
 
-ahead216four:
+ahead343four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead216four
+	JCC        ahead343four
 
-ahead216fewer:
+ahead343fewer:
 	ADDQ $+4, R12
-	JZ   ahead216touched
+	JZ   ahead343touched
 
-ahead216one:
+ahead343one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead216one
+	JNZ        ahead343one
 
-ahead216touched:
+ahead343touched:
 	TESTQ SI, SI
-	JNZ   ahead216done
-	MOVQ  16(SP), SI
+	JNZ   ahead343done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead216row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead216done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead343row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead343done
 
-ahead216row:
-	MOVQ  aheadOff+72(FP), BX
+ahead343row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead216
+	JNZ   ahead343
 
-ahead216done:
+ahead343done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z18
 	VPMOVSXBW        (DI), Y19
@@ -13836,19 +19157,47 @@ ahead216done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys215done
+	JGE              keys341done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset217
+	JEQ              offset344
 	MOVQ             (DX)(R8*8), R10
 
-offset217:
-	JMP keys215
+offset344:
+	JMP keys341
 
-keys215done:
+keys341done:
+	CMPQ    56(SP), $+0
+	JEQ     last345
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	VMOVUPS Z6, 256(AX)
+	VMOVUPS Z7, 320(AX)
+	VMOVUPS Z8, 384(AX)
+	VMOVUPS Z9, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	VMOVUPS Z14, 256(AX)
+	VMOVUPS Z15, 320(AX)
+	VMOVUPS Z16, 384(AX)
+	VMOVUPS Z17, 448(AX)
+	JMP     aside345
+
+last345:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X18
@@ -13925,14 +19274,16 @@ keys215done:
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
 	VMOVUPS      Z17, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside345:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -13942,75 +19293,94 @@ width4:
 	VMOVAPS Z1, Z7
 	VMOVAPS Z1, Z8
 	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed347
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	VMOVUPS 128(AX), Z8
+	VMOVUPS 192(AX), Z9
 
-keys218:
-	MOVQ  32(SP), DI
+resumed347:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys346:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead219done
+	JZ    ahead348done
 
-ahead219:
+ahead348:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead219fewer
+	JCS     ahead348fewer
 
-ahead219four:
+ahead348four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead219four
+	JCC        ahead348four
 
-ahead219fewer:
+ahead348fewer:
 	ADDQ $+4, R12
-	JZ   ahead219touched
+	JZ   ahead348touched
 
-ahead219one:
+ahead348one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead219one
+	JNZ        ahead348one
 
-ahead219touched:
+ahead348touched:
 	TESTQ SI, SI
-	JNZ   ahead219done
-	MOVQ  16(SP), SI
+	JNZ   ahead348done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead219row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead219done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead348row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead348done
 
-ahead219row:
-	MOVQ  aheadOff+72(FP), BX
+ahead348row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead219
+	JNZ   ahead348
 
-ahead219done:
+ahead348done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z10
 	VPMOVSXBW        (DI), Y11
@@ -14040,19 +19410,39 @@ ahead219done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys218done
+	JGE              keys346done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset220
+	JEQ              offset349
 	MOVQ             (DX)(R8*8), R10
 
-offset220:
-	JMP keys218
+offset349:
+	JMP keys346
 
-keys218done:
+keys346done:
+	CMPQ    56(SP), $+0
+	JEQ     last350
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, 128(AX)
+	VMOVUPS Z9, 192(AX)
+	JMP     aside350
+
+last350:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -14097,96 +19487,111 @@ keys218done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z9
 	VMOVUPS      Z9, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside350:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed352
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys221:
-	MOVQ  32(SP), DI
+resumed352:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys351:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead222done
+	JZ    ahead353done
 
-ahead222:
+ahead353:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead222fewer
+	JCS     ahead353fewer
 
-ahead222four:
+ahead353four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead222four
+	JCC        ahead353four
 
-ahead222fewer:
+ahead353fewer:
 	ADDQ $+4, R12
-	JZ   ahead222touched
+	JZ   ahead353touched
 
-ahead222one:
+ahead353one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead222one
+	JNZ        ahead353one
 
-ahead222touched:
+ahead353touched:
 	TESTQ SI, SI
-	JNZ   ahead222done
-	MOVQ  16(SP), SI
+	JNZ   ahead353done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead222row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead222done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead353row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead353done
 
-ahead222row:
-	MOVQ  aheadOff+72(FP), BX
+ahead353row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead222
+	JNZ   ahead353
 
-ahead222done:
+ahead353done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z4
 	VPMOVSXBW.Z      (DI), K1, Y5
@@ -14198,19 +19603,33 @@ ahead222done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys221done
+	JGE              keys351done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset223
+	JEQ              offset354
 	MOVQ             (DX)(R8*8), R10
 
-offset223:
-	JMP keys221
+offset354:
+	JMP keys351
 
-keys221done:
+keys351done:
+	CMPQ    56(SP), $+0
+	JEQ     last355
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside355
+
+last355:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -14233,117 +19652,205 @@ keys221done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z2, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside355:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead224done
+	JZ    ahead356done
 
-ahead224:
+ahead356:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead224fewer
+	JCS     ahead356fewer
 
-ahead224four:
+ahead356four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead224four
+	JCC        ahead356four
 
-ahead224fewer:
+ahead356fewer:
 	ADDQ $+4, CX
-	JZ   ahead224touched
+	JZ   ahead356touched
 
-ahead224one:
+ahead356one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead224one
+	JNZ        ahead356one
 
-ahead224touched:
+ahead356touched:
 	TESTQ SI, SI
-	JNZ   ahead224done
-	MOVQ  16(SP), SI
+	JNZ   ahead356done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead224row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead224done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead356row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead356done
 
-ahead224row:
-	MOVQ  aheadOff+72(FP), BX
+ahead356row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead224
+	JNZ   ahead356
 
-ahead224done:
+ahead356done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -14369,76 +19876,112 @@ width8:
 	VMOVAPS Z1, Z23
 	VMOVAPS Z1, Z24
 	VMOVAPS Z1, Z25
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed358
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	VMOVUPS 256(AX), Z6
+	VMOVUPS 320(AX), Z7
+	VMOVUPS 384(AX), Z8
+	VMOVUPS 448(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
+	VMOVUPS 256(AX), Z14
+	VMOVUPS 320(AX), Z15
+	VMOVUPS 384(AX), Z16
+	VMOVUPS 448(AX), Z17
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z18
+	VMOVUPS 64(AX), Z19
+	VMOVUPS 128(AX), Z20
+	VMOVUPS 192(AX), Z21
+	VMOVUPS 256(AX), Z22
+	VMOVUPS 320(AX), Z23
+	VMOVUPS 384(AX), Z24
+	VMOVUPS 448(AX), Z25
 
-keys225:
-	MOVQ  32(SP), R8
+resumed358:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys357:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead226done
+	JZ    ahead359done
 
-ahead226:
+ahead359:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead226fewer
+	JCS     ahead359fewer
 
-ahead226four:
+ahead359four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead226four
+	JCC        ahead359four
 
-ahead226fewer:
+ahead359fewer:
 	ADDQ $+4, R13
-	JZ   ahead226touched
+	JZ   ahead359touched
 
-ahead226one:
+ahead359one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead226one
+	JNZ        ahead359one
 
-ahead226touched:
+ahead359touched:
 	TESTQ SI, SI
-	JNZ   ahead226done
-	MOVQ  16(SP), SI
+	JNZ   ahead359done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead226row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead226done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead359row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead359done
 
-ahead226row:
-	MOVQ  aheadOff+72(FP), BX
+ahead359row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead226
+	JNZ   ahead359
 
-ahead226done:
+ahead359done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z26
 	VBROADCASTSS     (AX)(CX*2), Z27
@@ -14502,19 +20045,56 @@ ahead226done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys225done
+	JGE              keys357done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset227
+	JEQ              offset360
 	MOVQ             (DI)(R9*8), R11
 
-offset227:
-	JMP keys225
+offset360:
+	JMP keys357
 
-keys225done:
+keys357done:
+	CMPQ    56(SP), $+0
+	JEQ     last361
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	VMOVUPS Z6, 256(AX)
+	VMOVUPS Z7, 320(AX)
+	VMOVUPS Z8, 384(AX)
+	VMOVUPS Z9, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	VMOVUPS Z14, 256(AX)
+	VMOVUPS Z15, 320(AX)
+	VMOVUPS Z16, 384(AX)
+	VMOVUPS Z17, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, (AX)
+	VMOVUPS Z19, 64(AX)
+	VMOVUPS Z20, 128(AX)
+	VMOVUPS Z21, 192(AX)
+	VMOVUPS Z22, 256(AX)
+	VMOVUPS Z23, 320(AX)
+	VMOVUPS Z24, 384(AX)
+	VMOVUPS Z25, 448(AX)
+	JMP     aside361
+
+last361:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X26
@@ -14626,14 +20206,16 @@ keys225done:
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z25
 	VMOVUPS      Z25, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside361:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -14647,76 +20229,100 @@ width4:
 	VMOVAPS Z1, Z11
 	VMOVAPS Z1, Z12
 	VMOVAPS Z1, Z13
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed363
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	VMOVUPS 128(AX), Z8
+	VMOVUPS 192(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
 
-keys228:
-	MOVQ  32(SP), R8
+resumed363:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys362:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead229done
+	JZ    ahead364done
 
-ahead229:
+ahead364:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead229fewer
+	JCS     ahead364fewer
 
-ahead229four:
+ahead364four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead229four
+	JCC        ahead364four
 
-ahead229fewer:
+ahead364fewer:
 	ADDQ $+4, R13
-	JZ   ahead229touched
+	JZ   ahead364touched
 
-ahead229one:
+ahead364one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead229one
+	JNZ        ahead364one
 
-ahead229touched:
+ahead364touched:
 	TESTQ SI, SI
-	JNZ   ahead229done
-	MOVQ  16(SP), SI
+	JNZ   ahead364done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead229row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead229done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead364row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead364done
 
-ahead229row:
-	MOVQ  aheadOff+72(FP), BX
+ahead364row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead229
+	JNZ   ahead364
 
-ahead229done:
+ahead364done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z14
 	VBROADCASTSS     (AX)(CX*2), Z15
@@ -14752,19 +20358,44 @@ ahead229done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys228done
+	JGE              keys362done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset230
+	JEQ              offset365
 	MOVQ             (DI)(R9*8), R11
 
-offset230:
-	JMP keys228
+offset365:
+	JMP keys362
 
-keys228done:
+keys362done:
+	CMPQ    56(SP), $+0
+	JEQ     last366
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, 128(AX)
+	VMOVUPS Z9, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	JMP     aside366
+
+last366:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X14
@@ -14828,98 +20459,115 @@ keys228done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z13
 	VMOVUPS      Z13, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside366:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed368
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys231:
-	MOVQ  32(SP), R8
+resumed368:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys367:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead232done
+	JZ    ahead369done
 
-ahead232:
+ahead369:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead232fewer
+	JCS     ahead369fewer
 
-ahead232four:
+ahead369four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead232four
+	JCC        ahead369four
 
-ahead232fewer:
+ahead369fewer:
 	ADDQ $+4, R13
-	JZ   ahead232touched
+	JZ   ahead369touched
 
-ahead232one:
+ahead369one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead232one
+	JNZ        ahead369one
 
-ahead232touched:
+ahead369touched:
 	TESTQ SI, SI
-	JNZ   ahead232done
-	MOVQ  16(SP), SI
+	JNZ   ahead369done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead232row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead232done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead369row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead369done
 
-ahead232row:
-	MOVQ  aheadOff+72(FP), BX
+ahead369row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead232
+	JNZ   ahead369
 
-ahead232done:
+ahead369done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -14934,19 +20582,35 @@ ahead232done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys231done
+	JGE              keys367done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset233
+	JEQ              offset370
 	MOVQ             (DI)(R9*8), R11
 
-offset233:
-	JMP keys231
+offset370:
+	JMP keys367
 
-keys231done:
+keys367done:
+	CMPQ    56(SP), $+0
+	JEQ     last371
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside371
+
+last371:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -14977,117 +20641,205 @@ keys231done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside371:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead234done
+	JZ    ahead372done
 
-ahead234:
+ahead372:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead234fewer
+	JCS     ahead372fewer
 
-ahead234four:
+ahead372four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead234four
+	JCC        ahead372four
 
-ahead234fewer:
+ahead372fewer:
 	ADDQ $+4, CX
-	JZ   ahead234touched
+	JZ   ahead372touched
 
-ahead234one:
+ahead372one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead234one
+	JNZ        ahead372one
 
-ahead234touched:
+ahead372touched:
 	TESTQ SI, SI
-	JNZ   ahead234done
-	MOVQ  16(SP), SI
+	JNZ   ahead372done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead234row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead234done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead372row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead372done
 
-ahead234row:
-	MOVQ  aheadOff+72(FP), BX
+ahead372row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead234
+	JNZ   ahead372
 
-ahead234done:
+ahead372done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -15105,76 +20857,105 @@ width4:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed374
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	VMOVUPS 128(AX), Z8
+	VMOVUPS 192(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
+	VMOVUPS 128(AX), Z16
+	VMOVUPS 192(AX), Z17
 
-keys235:
-	MOVQ  32(SP), R8
+resumed374:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys373:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead236done
+	JZ    ahead375done
 
-ahead236:
+ahead375:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead236fewer
+	JCS     ahead375fewer
 
-ahead236four:
+ahead375four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead236four
+	JCC        ahead375four
 
-ahead236fewer:
+ahead375fewer:
 	ADDQ $+4, R13
-	JZ   ahead236touched
+	JZ   ahead375touched
 
-ahead236one:
+ahead375one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead236one
+	JNZ        ahead375one
 
-ahead236touched:
+ahead375touched:
 	TESTQ SI, SI
-	JNZ   ahead236done
-	MOVQ  16(SP), SI
+	JNZ   ahead375done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead236row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead236done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead375row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead375done
 
-ahead236row:
-	MOVQ  aheadOff+72(FP), BX
+ahead375row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead236
+	JNZ   ahead375
 
-ahead236done:
+ahead375done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z18
 	VBROADCASTSS     (AX)(CX*2), Z19
@@ -15214,19 +20995,49 @@ ahead236done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys235done
+	JGE              keys373done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset237
+	JEQ              offset376
 	MOVQ             (DI)(R9*8), R11
 
-offset237:
-	JMP keys235
+offset376:
+	JMP keys373
 
-keys235done:
+keys373done:
+	CMPQ    56(SP), $+0
+	JEQ     last377
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, 128(AX)
+	VMOVUPS Z9, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	VMOVUPS Z16, 128(AX)
+	VMOVUPS Z17, 192(AX)
+	JMP     aside377
+
+last377:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X18
@@ -15309,99 +21120,118 @@ keys235done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
 	VMOVUPS      Z17, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside377:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	VMOVAPS   Z1, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed379
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys238:
-	MOVQ  32(SP), R8
+resumed379:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys378:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead239done
+	JZ    ahead380done
 
-ahead239:
+ahead380:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead239fewer
+	JCS     ahead380fewer
 
-ahead239four:
+ahead380four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead239four
+	JCC        ahead380four
 
-ahead239fewer:
+ahead380fewer:
 	ADDQ $+4, R13
-	JZ   ahead239touched
+	JZ   ahead380touched
 
-ahead239one:
+ahead380one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead239one
+	JNZ        ahead380one
 
-ahead239touched:
+ahead380touched:
 	TESTQ SI, SI
-	JNZ   ahead239done
-	MOVQ  16(SP), SI
+	JNZ   ahead380done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead239row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead239done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead380row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead380done
 
-ahead239row:
-	MOVQ  aheadOff+72(FP), BX
+ahead380row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead239
+	JNZ   ahead380
 
-ahead239done:
+ahead380done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -15417,19 +21247,37 @@ ahead239done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys238done
+	JGE              keys378done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset240
+	JEQ              offset381
 	MOVQ             (DI)(R9*8), R11
 
-offset240:
-	JMP keys238
+offset381:
+	JMP keys378
 
-keys238done:
+keys378done:
+	CMPQ    56(SP), $+0
+	JEQ     last382
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside382
+
+last382:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -15468,117 +21316,205 @@ keys238done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside382:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead241done
+	JZ    ahead383done
 
-ahead241:
+ahead383:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead241fewer
+	JCS     ahead383fewer
 
-ahead241four:
+ahead383four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead241four
+	JCC        ahead383four
 
-ahead241fewer:
+ahead383fewer:
 	ADDQ $+4, CX
-	JZ   ahead241touched
+	JZ   ahead383touched
 
-ahead241one:
+ahead383one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead241one
+	JNZ        ahead383one
 
-ahead241touched:
+ahead383touched:
 	TESTQ SI, SI
-	JNZ   ahead241done
-	MOVQ  16(SP), SI
+	JNZ   ahead383done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead241row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead241done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead383row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead383done
 
-ahead241row:
-	MOVQ  aheadOff+72(FP), BX
+ahead383row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead241
+	JNZ   ahead383
 
-ahead241done:
+ahead383done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -15600,77 +21536,111 @@ width4:
 	VMOVAPS Z1, Z19
 	VMOVAPS Z1, Z20
 	VMOVAPS Z1, Z21
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed385
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	VMOVUPS 128(AX), Z8
+	VMOVUPS 192(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
+	VMOVUPS 128(AX), Z16
+	VMOVUPS 192(AX), Z17
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z18
+	VMOVUPS 64(AX), Z19
+	VMOVUPS 128(AX), Z20
+	VMOVUPS 192(AX), Z21
 
-keys242:
-	MOVQ  32(SP), R8
+resumed385:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys384:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead243done
+	JZ    ahead386done
 
-ahead243:
+ahead386:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead243fewer
+	JCS     ahead386fewer
 
-ahead243four:
+ahead386four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead243four
+	JCC        ahead386four
 
-ahead243fewer:
+ahead386fewer:
 	ADDQ $+4, R13
-	JZ   ahead243touched
+	JZ   ahead386touched
 
-ahead243one:
+ahead386one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead243one
+	JNZ        ahead386one
 
-ahead243touched:
+ahead386touched:
 	TESTQ SI, SI
-	JNZ   ahead243done
-	MOVQ  16(SP), SI
+	JNZ   ahead386done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead243row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead243done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead386row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead386done
 
-ahead243row:
-	MOVQ  aheadOff+72(FP), BX
+ahead386row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead243
+	JNZ   ahead386
 
-ahead243done:
+ahead386done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z22
 	VBROADCASTSS     (AX)(CX*2), Z23
@@ -15715,19 +21685,54 @@ ahead243done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys242done
+	JGE              keys384done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset244
+	JEQ              offset387
 	MOVQ             (DI)(R9*8), R11
 
-offset244:
-	JMP keys242
+offset387:
+	JMP keys384
 
-keys242done:
+keys384done:
+	CMPQ    56(SP), $+0
+	JEQ     last388
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, 128(AX)
+	VMOVUPS Z9, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	VMOVUPS Z16, 128(AX)
+	VMOVUPS Z17, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, (AX)
+	VMOVUPS Z19, 64(AX)
+	VMOVUPS Z20, 128(AX)
+	VMOVUPS Z21, 192(AX)
+	JMP     aside388
+
+last388:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X22
@@ -15829,101 +21834,122 @@ keys242done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z21
 	VMOVUPS      Z21, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside388:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	VMOVAPS   Z1, Z5
+	VMOVAPS   Z1, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed390
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys245:
-	MOVQ  32(SP), R8
+resumed390:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys389:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead246done
+	JZ    ahead391done
 
-ahead246:
+ahead391:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead246fewer
+	JCS     ahead391fewer
 
-ahead246four:
+ahead391four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead246four
+	JCC        ahead391four
 
-ahead246fewer:
+ahead391fewer:
 	ADDQ $+4, R13
-	JZ   ahead246touched
+	JZ   ahead391touched
 
-ahead246one:
+ahead391one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead246one
+	JNZ        ahead391one
 
-ahead246touched:
+ahead391touched:
 	TESTQ SI, SI
-	JNZ   ahead246done
-	MOVQ  16(SP), SI
+	JNZ   ahead391done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead246row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead246done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead391row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead391done
 
-ahead246row:
-	MOVQ  aheadOff+72(FP), BX
+ahead391row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead246
+	JNZ   ahead391
 
-ahead246done:
+ahead391done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -15941,19 +21967,39 @@ ahead246done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys245done
+	JGE              keys389done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset247
+	JEQ              offset392
 	MOVQ             (DI)(R9*8), R11
 
-offset247:
-	JMP keys245
+offset392:
+	JMP keys389
 
-keys245done:
+keys389done:
+	CMPQ    56(SP), $+0
+	JEQ     last393
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside393
+
+last393:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -16000,117 +22046,205 @@ keys245done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside393:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead248done
+	JZ    ahead394done
 
-ahead248:
+ahead394:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead248fewer
+	JCS     ahead394fewer
 
-ahead248four:
+ahead394four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead248four
+	JCC        ahead394four
 
-ahead248fewer:
+ahead394fewer:
 	ADDQ $+4, CX
-	JZ   ahead248touched
+	JZ   ahead394touched
 
-ahead248one:
+ahead394one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead248one
+	JNZ        ahead394one
 
-ahead248touched:
+ahead394touched:
 	TESTQ SI, SI
-	JNZ   ahead248done
-	MOVQ  16(SP), SI
+	JNZ   ahead394done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead248row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead248done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead394row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead394done
 
-ahead248row:
-	MOVQ  aheadOff+72(FP), BX
+ahead394row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead248
+	JNZ   ahead394
 
-ahead248done:
+ahead394done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -16136,77 +22270,116 @@ width4:
 	VMOVAPS Z1, Z23
 	VMOVAPS Z1, Z24
 	VMOVAPS Z1, Z25
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed396
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	VMOVUPS 128(AX), Z8
+	VMOVUPS 192(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	VMOVUPS 128(AX), Z12
+	VMOVUPS 192(AX), Z13
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
+	VMOVUPS 128(AX), Z16
+	VMOVUPS 192(AX), Z17
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z18
+	VMOVUPS 64(AX), Z19
+	VMOVUPS 128(AX), Z20
+	VMOVUPS 192(AX), Z21
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z22
+	VMOVUPS 64(AX), Z23
+	VMOVUPS 128(AX), Z24
+	VMOVUPS 192(AX), Z25
 
-keys249:
-	MOVQ  32(SP), R8
+resumed396:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys395:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead250done
+	JZ    ahead397done
 
-ahead250:
+ahead397:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead250fewer
+	JCS     ahead397fewer
 
-ahead250four:
+ahead397four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead250four
+	JCC        ahead397four
 
-ahead250fewer:
+ahead397fewer:
 	ADDQ $+4, R13
-	JZ   ahead250touched
+	JZ   ahead397touched
 
-ahead250one:
+ahead397one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead250one
+	JNZ        ahead397one
 
-ahead250touched:
+ahead397touched:
 	TESTQ SI, SI
-	JNZ   ahead250done
-	MOVQ  16(SP), SI
+	JNZ   ahead397done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead250row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead250done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead397row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead397done
 
-ahead250row:
-	MOVQ  aheadOff+72(FP), BX
+ahead397row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead250
+	JNZ   ahead397
 
-ahead250done:
+ahead397done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z26
 	VBROADCASTSS     (AX)(CX*2), Z27
@@ -16255,19 +22428,59 @@ ahead250done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys249done
+	JGE              keys395done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset251
+	JEQ              offset398
 	MOVQ             (DI)(R9*8), R11
 
-offset251:
-	JMP keys249
+offset398:
+	JMP keys395
 
-keys249done:
+keys395done:
+	CMPQ    56(SP), $+0
+	JEQ     last399
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, 128(AX)
+	VMOVUPS Z9, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	VMOVUPS Z12, 128(AX)
+	VMOVUPS Z13, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	VMOVUPS Z16, 128(AX)
+	VMOVUPS Z17, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z18, (AX)
+	VMOVUPS Z19, 64(AX)
+	VMOVUPS Z20, 128(AX)
+	VMOVUPS Z21, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z22, (AX)
+	VMOVUPS Z23, 64(AX)
+	VMOVUPS Z24, 128(AX)
+	VMOVUPS Z25, 192(AX)
+	JMP     aside399
+
+last399:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X26
@@ -16388,14 +22601,16 @@ keys249done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z25
 	VMOVUPS      Z25, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside399:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -16409,77 +22624,104 @@ width2:
 	VMOVAPS Z1, Z11
 	VMOVAPS Z1, Z12
 	VMOVAPS Z1, Z13
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed401
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
 
-keys252:
-	MOVQ  32(SP), R8
+resumed401:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys400:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead253done
+	JZ    ahead402done
 
-ahead253:
+ahead402:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead253fewer
+	JCS     ahead402fewer
 
-ahead253four:
+ahead402four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead253four
+	JCC        ahead402four
 
-ahead253fewer:
+ahead402fewer:
 	ADDQ $+4, R13
-	JZ   ahead253touched
+	JZ   ahead402touched
 
-ahead253one:
+ahead402one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead253one
+	JNZ        ahead402one
 
-ahead253touched:
+ahead402touched:
 	TESTQ SI, SI
-	JNZ   ahead253done
-	MOVQ  16(SP), SI
+	JNZ   ahead402done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead253row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead253done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead402row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead402done
 
-ahead253row:
-	MOVQ  aheadOff+72(FP), BX
+ahead402row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead253
+	JNZ   ahead402
 
-ahead253done:
+ahead402done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z14
 	VBROADCASTSS     (AX)(CX*2), Z15
@@ -16508,19 +22750,47 @@ ahead253done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys252done
+	JGE              keys400done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset254
+	JEQ              offset403
 	MOVQ             (DI)(R9*8), R11
 
-offset254:
-	JMP keys252
+offset403:
+	JMP keys400
 
-keys252done:
+keys400done:
+	CMPQ    56(SP), $+0
+	JEQ     last404
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	JMP     aside404
+
+last404:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X14
@@ -16593,102 +22863,125 @@ keys252done:
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z13
 	VMOVUPS      Z13, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside404:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	VMOVAPS Z1, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	VMOVAPS   Z1, Z5
+	VMOVAPS   Z1, Z6
+	VMOVAPS   Z1, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed406
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys255:
-	MOVQ  32(SP), R8
+resumed406:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys405:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead256done
+	JZ    ahead407done
 
-ahead256:
+ahead407:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead256fewer
+	JCS     ahead407fewer
 
-ahead256four:
+ahead407four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead256four
+	JCC        ahead407four
 
-ahead256fewer:
+ahead407fewer:
 	ADDQ $+4, R13
-	JZ   ahead256touched
+	JZ   ahead407touched
 
-ahead256one:
+ahead407one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead256one
+	JNZ        ahead407one
 
-ahead256touched:
+ahead407touched:
 	TESTQ SI, SI
-	JNZ   ahead256done
-	MOVQ  16(SP), SI
+	JNZ   ahead407done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead256row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead256done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead407row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead407done
 
-ahead256row:
-	MOVQ  aheadOff+72(FP), BX
+ahead407row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead256
+	JNZ   ahead407
 
-ahead256done:
+ahead407done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -16707,19 +23000,41 @@ ahead256done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys255done
+	JGE              keys405done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset257
+	JEQ              offset408
 	MOVQ             (DI)(R9*8), R11
 
-offset257:
-	JMP keys255
+offset408:
+	JMP keys405
 
-keys255done:
+keys405done:
+	CMPQ    56(SP), $+0
+	JEQ     last409
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside409
+
+last409:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -16774,117 +23089,205 @@ keys255done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside409:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead258done
+	JZ    ahead410done
 
-ahead258:
+ahead410:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead258fewer
+	JCS     ahead410fewer
 
-ahead258four:
+ahead410four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead258four
+	JCC        ahead410four
 
-ahead258fewer:
+ahead410fewer:
 	ADDQ $+4, CX
-	JZ   ahead258touched
+	JZ   ahead410touched
 
-ahead258one:
+ahead410one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead258one
+	JNZ        ahead410one
 
-ahead258touched:
+ahead410touched:
 	TESTQ SI, SI
-	JNZ   ahead258done
-	MOVQ  16(SP), SI
+	JNZ   ahead410done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead258row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead258done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead410row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead410done
 
-ahead258row:
-	MOVQ  aheadOff+72(FP), BX
+ahead410row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead258
+	JNZ   ahead410
 
-ahead258done:
+ahead410done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -16900,77 +23303,107 @@ width2:
 	VMOVAPS Z1, Z13
 	VMOVAPS Z1, Z14
 	VMOVAPS Z1, Z15
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed412
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
 
-keys259:
-	MOVQ  32(SP), R9
+resumed412:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys411:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead260done
+	JZ    ahead413done
 
-ahead260:
+ahead413:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead260fewer
+	JCS     ahead413fewer
 
-ahead260four:
+ahead413four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead260four
+	JCC        ahead413four
 
-ahead260fewer:
+ahead413fewer:
 	ADDQ $+4, R14
-	JZ   ahead260touched
+	JZ   ahead413touched
 
-ahead260one:
+ahead413one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead260one
+	JNZ        ahead413one
 
-ahead260touched:
+ahead413touched:
 	TESTQ SI, SI
-	JNZ   ahead260done
-	MOVQ  16(SP), SI
+	JNZ   ahead413done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead260row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead260done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead413row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead413done
 
-ahead260row:
-	MOVQ  aheadOff+72(FP), BX
+ahead413row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead260
+	JNZ   ahead413
 
-ahead260done:
+ahead413done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z16
 	VBROADCASTSS     (AX)(CX*2), Z17
@@ -17002,19 +23435,50 @@ ahead260done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys259done
+	JGE              keys411done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset261
+	JEQ              offset414
 	MOVQ             (R8)(R10*8), R12
 
-offset261:
-	JMP keys259
+offset414:
+	JMP keys411
 
-keys259done:
+keys411done:
+	CMPQ    56(SP), $+0
+	JEQ     last415
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	JMP     aside415
+
+last415:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X16
@@ -17098,103 +23562,128 @@ keys259done:
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z15
 	VMOVUPS      Z15, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside415:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	VMOVAPS Z1, Z7
-	VMOVAPS Z1, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	VMOVAPS   Z1, Z5
+	VMOVAPS   Z1, Z6
+	VMOVAPS   Z1, Z7
+	VMOVAPS   Z1, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed417
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys262:
-	MOVQ  32(SP), R9
+resumed417:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys416:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead263done
+	JZ    ahead418done
 
-ahead263:
+ahead418:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead263fewer
+	JCS     ahead418fewer
 
-ahead263four:
+ahead418four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead263four
+	JCC        ahead418four
 
-ahead263fewer:
+ahead418fewer:
 	ADDQ $+4, R14
-	JZ   ahead263touched
+	JZ   ahead418touched
 
-ahead263one:
+ahead418one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead263one
+	JNZ        ahead418one
 
-ahead263touched:
+ahead418touched:
 	TESTQ SI, SI
-	JNZ   ahead263done
-	MOVQ  16(SP), SI
+	JNZ   ahead418done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead263row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead263done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead418row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead418done
 
-ahead263row:
-	MOVQ  aheadOff+72(FP), BX
+ahead418row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead263
+	JNZ   ahead418
 
-ahead263done:
+ahead418done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -17215,19 +23704,43 @@ ahead263done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys262done
+	JGE              keys416done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset264
+	JEQ              offset419
 	MOVQ             (R8)(R10*8), R12
 
-offset264:
-	JMP keys262
+offset419:
+	JMP keys416
 
-keys262done:
+keys416done:
+	CMPQ    56(SP), $+0
+	JEQ     last420
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside420
+
+last420:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -17290,117 +23803,205 @@ keys262done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside420:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead265done
+	JZ    ahead421done
 
-ahead265:
+ahead421:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead265fewer
+	JCS     ahead421fewer
 
-ahead265four:
+ahead421four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead265four
+	JCC        ahead421four
 
-ahead265fewer:
+ahead421fewer:
 	ADDQ $+4, CX
-	JZ   ahead265touched
+	JZ   ahead421touched
 
-ahead265one:
+ahead421one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead265one
+	JNZ        ahead421one
 
-ahead265touched:
+ahead421touched:
 	TESTQ SI, SI
-	JNZ   ahead265done
-	MOVQ  16(SP), SI
+	JNZ   ahead421done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead265row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead265done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead421row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead421done
 
-ahead265row:
-	MOVQ  aheadOff+72(FP), BX
+ahead421row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead265
+	JNZ   ahead421
 
-ahead265done:
+ahead421done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $72-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z1, Z2
 	VMOVAPS Z1, Z3
@@ -17418,77 +24019,110 @@ width2:
 	VMOVAPS Z1, Z15
 	VMOVAPS Z1, Z16
 	VMOVAPS Z1, Z17
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed423
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z10
+	VMOVUPS 64(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z14
+	VMOVUPS 64(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
 
-keys266:
-	MOVQ  32(SP), R9
+resumed423:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys422:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead267done
+	JZ    ahead424done
 
-ahead267:
+ahead424:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead267fewer
+	JCS     ahead424fewer
 
-ahead267four:
+ahead424four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead267four
+	JCC        ahead424four
 
-ahead267fewer:
+ahead424fewer:
 	ADDQ $+4, R14
-	JZ   ahead267touched
+	JZ   ahead424touched
 
-ahead267one:
+ahead424one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead267one
+	JNZ        ahead424one
 
-ahead267touched:
+ahead424touched:
 	TESTQ SI, SI
-	JNZ   ahead267done
-	MOVQ  16(SP), SI
+	JNZ   ahead424done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead267row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead267done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead424row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead424done
 
-ahead267row:
-	MOVQ  aheadOff+72(FP), BX
+ahead424row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead267
+	JNZ   ahead424
 
-ahead267done:
+ahead424done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z18
 	VBROADCASTSS     (AX)(CX*2), Z19
@@ -17522,19 +24156,53 @@ ahead267done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys266done
+	JGE              keys422done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset268
+	JEQ              offset425
 	MOVQ             (R8)(R10*8), R12
 
-offset268:
-	JMP keys266
+offset425:
+	JMP keys422
 
-keys266done:
+keys422done:
+	CMPQ    56(SP), $+0
+	JEQ     last426
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	JMP     aside426
+
+last426:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X18
@@ -17629,104 +24297,131 @@ keys266done:
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z2, Z17
 	VMOVUPS      Z17, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside426:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z1, Z2
-	VMOVAPS Z1, Z3
-	VMOVAPS Z1, Z4
-	VMOVAPS Z1, Z5
-	VMOVAPS Z1, Z6
-	VMOVAPS Z1, Z7
-	VMOVAPS Z1, Z8
-	VMOVAPS Z1, Z9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z1, Z2
+	VMOVAPS   Z1, Z3
+	VMOVAPS   Z1, Z4
+	VMOVAPS   Z1, Z5
+	VMOVAPS   Z1, Z6
+	VMOVAPS   Z1, Z7
+	VMOVAPS   Z1, Z8
+	VMOVAPS   Z1, Z9
+	CMPQ      64(SP), $+0
+	JEQ       resumed428
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z9
 
-keys269:
-	MOVQ  32(SP), R9
+resumed428:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys427:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead270done
+	JZ    ahead429done
 
-ahead270:
+ahead429:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead270fewer
+	JCS     ahead429fewer
 
-ahead270four:
+ahead429four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead270four
+	JCC        ahead429four
 
-ahead270fewer:
+ahead429fewer:
 	ADDQ $+4, R14
-	JZ   ahead270touched
+	JZ   ahead429touched
 
-ahead270one:
+ahead429one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead270one
+	JNZ        ahead429one
 
-ahead270touched:
+ahead429touched:
 	TESTQ SI, SI
-	JNZ   ahead270done
-	MOVQ  16(SP), SI
+	JNZ   ahead429done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead270row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead270done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead429row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead429done
 
-ahead270row:
-	MOVQ  aheadOff+72(FP), BX
+ahead429row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead270
+	JNZ   ahead429
 
-ahead270done:
+ahead429done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z10
 	VBROADCASTSS     (AX)(CX*2), Z11
@@ -17748,19 +24443,45 @@ ahead270done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys269done
+	JGE              keys427done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset271
+	JEQ              offset430
 	MOVQ             (R8)(R10*8), R12
 
-offset271:
-	JMP keys269
+offset430:
+	JMP keys427
 
-keys269done:
+keys427done:
+	CMPQ    56(SP), $+0
+	JEQ     last431
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	JMP     aside431
+
+last431:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -17831,116 +24552,204 @@ keys269done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z2, Z9
 	VMOVUPS      Z9, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside431:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead272done
+	JZ    ahead432done
 
-ahead272:
+ahead432:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead272fewer
+	JCS     ahead432fewer
 
-ahead272four:
+ahead432four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead272four
+	JCC        ahead432four
 
-ahead272fewer:
+ahead432fewer:
 	ADDQ $+4, CX
-	JZ   ahead272touched
+	JZ   ahead432touched
 
-ahead272one:
+ahead432one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead272one
+	JNZ        ahead432one
 
-ahead272touched:
+ahead432touched:
 	TESTQ SI, SI
-	JNZ   ahead272done
-	MOVQ  16(SP), SI
+	JNZ   ahead432done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead272row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead272done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead432row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead432done
 
-ahead272row:
-	MOVQ  aheadOff+72(FP), BX
+ahead432row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead272
+	JNZ   ahead432
 
-ahead272done:
+ahead432done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -17950,75 +24759,93 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed434
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
 
-keys273:
-	MOVQ  32(SP), DX
+resumed434:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys433:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead274done
+	JZ    ahead435done
 
-ahead274:
+ahead435:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead274fewer
+	JCS     ahead435fewer
 
-ahead274four:
+ahead435four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead274four
+	JCC        ahead435four
 
-ahead274fewer:
+ahead435fewer:
 	ADDQ $+4, R11
-	JZ   ahead274touched
+	JZ   ahead435touched
 
-ahead274one:
+ahead435one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead274one
+	JNZ        ahead435one
 
-ahead274touched:
+ahead435touched:
 	TESTQ SI, SI
-	JNZ   ahead274done
-	MOVQ  16(SP), SI
+	JNZ   ahead435done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead274row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead274done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead435row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead435done
 
-ahead274row:
-	MOVQ  aheadOff+72(FP), BX
+ahead435row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead274
+	JNZ   ahead435
 
-ahead274done:
+ahead435done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVZXBW    (DX), Y10
@@ -18056,19 +24883,38 @@ ahead274done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys273done
+	JGE          keys433done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset275
+	JEQ          offset436
 	MOVQ         (CX)(DI*8), R9
 
-offset275:
-	JMP keys273
+offset436:
+	JMP keys433
 
-keys273done:
+keys433done:
+	CMPQ    56(SP), $+0
+	JEQ     last437
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     aside437
+
+last437:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -18099,88 +24945,104 @@ keys273done:
 	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
 	VMOVUPS      Z8, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside437:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed439
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
 
-keys276:
-	MOVQ  32(SP), DX
+resumed439:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys438:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead277done
+	JZ    ahead440done
 
-ahead277:
+ahead440:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead277fewer
+	JCS     ahead440fewer
 
-ahead277four:
+ahead440four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead277four
+	JCC        ahead440four
 
-ahead277fewer:
+ahead440fewer:
 	ADDQ $+4, R11
-	JZ   ahead277touched
+	JZ   ahead440touched
 
-ahead277one:
+ahead440one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead277one
+	JNZ        ahead440one
 
-ahead277touched:
+ahead440touched:
 	TESTQ SI, SI
-	JNZ   ahead277done
-	MOVQ  16(SP), SI
+	JNZ   ahead440done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead277row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead277done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead440row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead440done
 
-ahead277row:
-	MOVQ  aheadOff+72(FP), BX
+ahead440row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead277
+	JNZ   ahead440
 
-ahead277done:
+ahead440done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVZXBW    (DX), Y6
@@ -18202,19 +25064,34 @@ ahead277done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys276done
+	JGE          keys438done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset278
+	JEQ          offset441
 	MOVQ         (CX)(DI*8), R9
 
-offset278:
-	JMP keys276
+offset441:
+	JMP keys438
 
-keys276done:
+keys438done:
+	CMPQ    56(SP), $+0
+	JEQ     last442
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	JMP     aside442
+
+last442:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -18233,95 +25110,108 @@ keys276done:
 	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
 	VMOVUPS      Z4, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside442:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	CMPQ      64(SP), $+0
+	JEQ       resumed444
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
 
-keys279:
-	MOVQ  32(SP), DX
+resumed444:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys443:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead280done
+	JZ    ahead445done
 
-ahead280:
+ahead445:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead280fewer
+	JCS     ahead445fewer
 
-ahead280four:
+ahead445four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead280four
+	JCC        ahead445four
 
-ahead280fewer:
+ahead445fewer:
 	ADDQ $+4, R11
-	JZ   ahead280touched
+	JZ   ahead445touched
 
-ahead280one:
+ahead445one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead280one
+	JNZ        ahead445one
 
-ahead280touched:
+ahead445touched:
 	TESTQ SI, SI
-	JNZ   ahead280done
-	MOVQ  16(SP), SI
+	JNZ   ahead445done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead280row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead280done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead445row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead445done
 
-ahead280row:
-	MOVQ  aheadOff+72(FP), BX
+ahead445row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead280
+	JNZ   ahead445
 
-ahead280done:
+ahead445done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVZXBW.Z  (DX), K1, Y3
@@ -18331,19 +25221,31 @@ ahead280done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys279done
+	JGE          keys443done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset281
+	JEQ          offset446
 	MOVQ         (CX)(DI*8), R9
 
-offset281:
-	JMP keys279
+offset446:
+	JMP keys443
 
-keys279done:
+keys443done:
+	CMPQ    56(SP), $+0
+	JEQ     last447
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	JMP     aside447
+
+last447:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X2
@@ -18354,116 +25256,204 @@ keys279done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside447:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead282done
+	JZ    ahead448done
 
-ahead282:
+ahead448:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead282fewer
+	JCS     ahead448fewer
 
-ahead282four:
+ahead448four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead282four
+	JCC        ahead448four
 
-ahead282fewer:
+ahead448fewer:
 	ADDQ $+4, CX
-	JZ   ahead282touched
+	JZ   ahead448touched
 
-ahead282one:
+ahead448one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead282one
+	JNZ        ahead448one
 
-ahead282touched:
+ahead448touched:
 	TESTQ SI, SI
-	JNZ   ahead282done
-	MOVQ  16(SP), SI
+	JNZ   ahead448done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead282row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead282done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead448row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead448done
 
-ahead282row:
-	MOVQ  aheadOff+72(FP), BX
+ahead448row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead282
+	JNZ   ahead448
 
-ahead282done:
+ahead448done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -18481,75 +25471,102 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed450
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
 
-keys283:
-	MOVQ  32(SP), DI
+resumed450:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys449:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead284done
+	JZ    ahead451done
 
-ahead284:
+ahead451:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead284fewer
+	JCS     ahead451fewer
 
-ahead284four:
+ahead451four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead284four
+	JCC        ahead451four
 
-ahead284fewer:
+ahead451fewer:
 	ADDQ $+4, R12
-	JZ   ahead284touched
+	JZ   ahead451touched
 
-ahead284one:
+ahead451one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead284one
+	JNZ        ahead451one
 
-ahead284touched:
+ahead451touched:
 	TESTQ SI, SI
-	JNZ   ahead284done
-	MOVQ  16(SP), SI
+	JNZ   ahead451done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead284row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead284done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead451row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead451done
 
-ahead284row:
-	MOVQ  aheadOff+72(FP), BX
+ahead451row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead284
+	JNZ   ahead451
 
-ahead284done:
+ahead451done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z17
 	VPMOVZXBW        (DI), Y18
@@ -18595,19 +25612,47 @@ ahead284done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys283done
+	JGE              keys449done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset285
+	JEQ              offset452
 	MOVQ             (DX)(R8*8), R10
 
-offset285:
-	JMP keys283
+offset452:
+	JMP keys449
 
-keys283done:
+keys449done:
+	CMPQ    56(SP), $+0
+	JEQ     last453
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	JMP     aside453
+
+last453:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -18665,14 +25710,16 @@ keys283done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside453:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -18682,75 +25729,94 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed455
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
 
-keys286:
-	MOVQ  32(SP), DI
+resumed455:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys454:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead287done
+	JZ    ahead456done
 
-ahead287:
+ahead456:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead287fewer
+	JCS     ahead456fewer
 
-ahead287four:
+ahead456four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead287four
+	JCC        ahead456four
 
-ahead287fewer:
+ahead456fewer:
 	ADDQ $+4, R12
-	JZ   ahead287touched
+	JZ   ahead456touched
 
-ahead287one:
+ahead456one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead287one
+	JNZ        ahead456one
 
-ahead287touched:
+ahead456touched:
 	TESTQ SI, SI
-	JNZ   ahead287done
-	MOVQ  16(SP), SI
+	JNZ   ahead456done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead287row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead287done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead456row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead456done
 
-ahead287row:
-	MOVQ  aheadOff+72(FP), BX
+ahead456row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead287
+	JNZ   ahead456
 
-ahead287done:
+ahead456done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z9
 	VPMOVZXBW        (DI), Y10
@@ -18776,19 +25842,39 @@ ahead287done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys286done
+	JGE              keys454done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset288
+	JEQ              offset457
 	MOVQ             (DX)(R8*8), R10
 
-offset288:
-	JMP keys286
+offset457:
+	JMP keys454
 
-keys286done:
+keys454done:
+	CMPQ    56(SP), $+0
+	JEQ     last458
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	JMP     aside458
+
+last458:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -18822,96 +25908,111 @@ keys286done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside458:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed460
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys289:
-	MOVQ  32(SP), DI
+resumed460:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys459:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead290done
+	JZ    ahead461done
 
-ahead290:
+ahead461:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead290fewer
+	JCS     ahead461fewer
 
-ahead290four:
+ahead461four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead290four
+	JCC        ahead461four
 
-ahead290fewer:
+ahead461fewer:
 	ADDQ $+4, R12
-	JZ   ahead290touched
+	JZ   ahead461touched
 
-ahead290one:
+ahead461one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead290one
+	JNZ        ahead461one
 
-ahead290touched:
+ahead461touched:
 	TESTQ SI, SI
-	JNZ   ahead290done
-	MOVQ  16(SP), SI
+	JNZ   ahead461done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead290row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead290done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead461row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead461done
 
-ahead290row:
-	MOVQ  aheadOff+72(FP), BX
+ahead461row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead290
+	JNZ   ahead461
 
-ahead290done:
+ahead461done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z3
 	VPMOVZXBW.Z      (DI), K1, Y4
@@ -18922,19 +26023,33 @@ ahead290done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys289done
+	JGE              keys459done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset291
+	JEQ              offset462
 	MOVQ             (DX)(R8*8), R10
 
-offset291:
-	JMP keys289
+offset462:
+	JMP keys459
 
-keys289done:
+keys459done:
+	CMPQ    56(SP), $+0
+	JEQ     last463
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside463
+
+last463:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X3
@@ -18952,116 +26067,204 @@ keys289done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside463:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead292done
+	JZ    ahead464done
 
-ahead292:
+ahead464:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead292fewer
+	JCS     ahead464fewer
 
-ahead292four:
+ahead464four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead292four
+	JCC        ahead464four
 
-ahead292fewer:
+ahead464fewer:
 	ADDQ $+4, CX
-	JZ   ahead292touched
+	JZ   ahead464touched
 
-ahead292one:
+ahead464one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead292one
+	JNZ        ahead464one
 
-ahead292touched:
+ahead464touched:
 	TESTQ SI, SI
-	JNZ   ahead292done
-	MOVQ  16(SP), SI
+	JNZ   ahead464done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead292row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead292done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead464row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead464done
 
-ahead292row:
-	MOVQ  aheadOff+72(FP), BX
+ahead464row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead292
+	JNZ   ahead464
 
-ahead292done:
+ahead464done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -19087,76 +26290,112 @@ width8:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed466
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	VMOVUPS 256(AX), Z21
+	VMOVUPS 320(AX), Z22
+	VMOVUPS 384(AX), Z23
+	VMOVUPS 448(AX), Z24
 
-keys293:
-	MOVQ  32(SP), R8
+resumed466:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys465:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead294done
+	JZ    ahead467done
 
-ahead294:
+ahead467:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead294fewer
+	JCS     ahead467fewer
 
-ahead294four:
+ahead467four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead294four
+	JCC        ahead467four
 
-ahead294fewer:
+ahead467fewer:
 	ADDQ $+4, R13
-	JZ   ahead294touched
+	JZ   ahead467touched
 
-ahead294one:
+ahead467one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead294one
+	JNZ        ahead467one
 
-ahead294touched:
+ahead467touched:
 	TESTQ SI, SI
-	JNZ   ahead294done
-	MOVQ  16(SP), SI
+	JNZ   ahead467done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead294row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead294done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead467row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead467done
 
-ahead294row:
-	MOVQ  aheadOff+72(FP), BX
+ahead467row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead294
+	JNZ   ahead467
 
-ahead294done:
+ahead467done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -19212,19 +26451,56 @@ ahead294done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys293done
+	JGE              keys465done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset295
+	JEQ              offset468
 	MOVQ             (DI)(R9*8), R11
 
-offset295:
-	JMP keys293
+offset468:
+	JMP keys465
 
-keys293done:
+keys465done:
+	CMPQ    56(SP), $+0
+	JEQ     last469
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	VMOVUPS Z21, 256(AX)
+	VMOVUPS Z22, 320(AX)
+	VMOVUPS Z23, 384(AX)
+	VMOVUPS Z24, 448(AX)
+	JMP     aside469
+
+last469:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -19309,14 +26585,16 @@ keys293done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside469:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -19330,76 +26608,100 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed471
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
 
-keys296:
-	MOVQ  32(SP), R8
+resumed471:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys470:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead297done
+	JZ    ahead472done
 
-ahead297:
+ahead472:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead297fewer
+	JCS     ahead472fewer
 
-ahead297four:
+ahead472four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead297four
+	JCC        ahead472four
 
-ahead297fewer:
+ahead472fewer:
 	ADDQ $+4, R13
-	JZ   ahead297touched
+	JZ   ahead472touched
 
-ahead297one:
+ahead472one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead297one
+	JNZ        ahead472one
 
-ahead297touched:
+ahead472touched:
 	TESTQ SI, SI
-	JNZ   ahead297done
-	MOVQ  16(SP), SI
+	JNZ   ahead472done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead297row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead297done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead472row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead472done
 
-ahead297row:
-	MOVQ  aheadOff+72(FP), BX
+ahead472row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead297
+	JNZ   ahead472
 
-ahead297done:
+ahead472done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -19431,19 +26733,44 @@ ahead297done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys296done
+	JGE              keys470done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset298
+	JEQ              offset473
 	MOVQ             (DI)(R9*8), R11
 
-offset298:
-	JMP keys296
+offset473:
+	JMP keys470
 
-keys296done:
+keys470done:
+	CMPQ    56(SP), $+0
+	JEQ     last474
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	JMP     aside474
+
+last474:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -19492,98 +26819,115 @@ keys296done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside474:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed476
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys299:
-	MOVQ  32(SP), R8
+resumed476:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys475:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead300done
+	JZ    ahead477done
 
-ahead300:
+ahead477:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead300fewer
+	JCS     ahead477fewer
 
-ahead300four:
+ahead477four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead300four
+	JCC        ahead477four
 
-ahead300fewer:
+ahead477fewer:
 	ADDQ $+4, R13
-	JZ   ahead300touched
+	JZ   ahead477touched
 
-ahead300one:
+ahead477one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead300one
+	JNZ        ahead477one
 
-ahead300touched:
+ahead477touched:
 	TESTQ SI, SI
-	JNZ   ahead300done
-	MOVQ  16(SP), SI
+	JNZ   ahead477done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead300row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead300done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead477row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead477done
 
-ahead300row:
-	MOVQ  aheadOff+72(FP), BX
+ahead477row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead300
+	JNZ   ahead477
 
-ahead300done:
+ahead477done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z4
 	VBROADCASTSS     (AX)(CX*2), Z5
@@ -19597,19 +26941,35 @@ ahead300done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys299done
+	JGE              keys475done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset301
+	JEQ              offset478
 	MOVQ             (DI)(R9*8), R11
 
-offset301:
-	JMP keys299
+offset478:
+	JMP keys475
 
-keys299done:
+keys475done:
+	CMPQ    56(SP), $+0
+	JEQ     last479
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside479
+
+last479:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -19634,116 +26994,204 @@ keys299done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside479:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead302done
+	JZ    ahead480done
 
-ahead302:
+ahead480:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead302fewer
+	JCS     ahead480fewer
 
-ahead302four:
+ahead480four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead302four
+	JCC        ahead480four
 
-ahead302fewer:
+ahead480fewer:
 	ADDQ $+4, CX
-	JZ   ahead302touched
+	JZ   ahead480touched
 
-ahead302one:
+ahead480one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead302one
+	JNZ        ahead480one
 
-ahead302touched:
+ahead480touched:
 	TESTQ SI, SI
-	JNZ   ahead302done
-	MOVQ  16(SP), SI
+	JNZ   ahead480done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead302row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead302done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead480row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead480done
 
-ahead302row:
-	MOVQ  aheadOff+72(FP), BX
+ahead480row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead302
+	JNZ   ahead480
 
-ahead302done:
+ahead480done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -19761,76 +27209,105 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed482
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
 
-keys303:
-	MOVQ  32(SP), R8
+resumed482:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys481:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead304done
+	JZ    ahead483done
 
-ahead304:
+ahead483:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead304fewer
+	JCS     ahead483fewer
 
-ahead304four:
+ahead483four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead304four
+	JCC        ahead483four
 
-ahead304fewer:
+ahead483fewer:
 	ADDQ $+4, R13
-	JZ   ahead304touched
+	JZ   ahead483touched
 
-ahead304one:
+ahead483one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead304one
+	JNZ        ahead483one
 
-ahead304touched:
+ahead483touched:
 	TESTQ SI, SI
-	JNZ   ahead304done
-	MOVQ  16(SP), SI
+	JNZ   ahead483done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead304row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead304done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead483row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead483done
 
-ahead304row:
-	MOVQ  aheadOff+72(FP), BX
+ahead483row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead304
+	JNZ   ahead483
 
-ahead304done:
+ahead483done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -19866,19 +27343,49 @@ ahead304done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys303done
+	JGE              keys481done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset305
+	JEQ              offset484
 	MOVQ             (DI)(R9*8), R11
 
-offset305:
-	JMP keys303
+offset484:
+	JMP keys481
 
-keys303done:
+keys481done:
+	CMPQ    56(SP), $+0
+	JEQ     last485
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	JMP     aside485
+
+last485:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -19942,99 +27449,118 @@ keys303done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside485:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed487
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys306:
-	MOVQ  32(SP), R8
+resumed487:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys486:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead307done
+	JZ    ahead488done
 
-ahead307:
+ahead488:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead307fewer
+	JCS     ahead488fewer
 
-ahead307four:
+ahead488four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead307four
+	JCC        ahead488four
 
-ahead307fewer:
+ahead488fewer:
 	ADDQ $+4, R13
-	JZ   ahead307touched
+	JZ   ahead488touched
 
-ahead307one:
+ahead488one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead307one
+	JNZ        ahead488one
 
-ahead307touched:
+ahead488touched:
 	TESTQ SI, SI
-	JNZ   ahead307done
-	MOVQ  16(SP), SI
+	JNZ   ahead488done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead307row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead307done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead488row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead488done
 
-ahead307row:
-	MOVQ  aheadOff+72(FP), BX
+ahead488row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead307
+	JNZ   ahead488
 
-ahead307done:
+ahead488done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -20049,19 +27575,37 @@ ahead307done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys306done
+	JGE              keys486done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset308
+	JEQ              offset489
 	MOVQ             (DI)(R9*8), R11
 
-offset308:
-	JMP keys306
+offset489:
+	JMP keys486
 
-keys306done:
+keys486done:
+	CMPQ    56(SP), $+0
+	JEQ     last490
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside490
+
+last490:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -20093,116 +27637,204 @@ keys306done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside490:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead309done
+	JZ    ahead491done
 
-ahead309:
+ahead491:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead309fewer
+	JCS     ahead491fewer
 
-ahead309four:
+ahead491four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead309four
+	JCC        ahead491four
 
-ahead309fewer:
+ahead491fewer:
 	ADDQ $+4, CX
-	JZ   ahead309touched
+	JZ   ahead491touched
 
-ahead309one:
+ahead491one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead309one
+	JNZ        ahead491one
 
-ahead309touched:
+ahead491touched:
 	TESTQ SI, SI
-	JNZ   ahead309done
-	MOVQ  16(SP), SI
+	JNZ   ahead491done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead309row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead309done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead491row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead491done
 
-ahead309row:
-	MOVQ  aheadOff+72(FP), BX
+ahead491row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead309
+	JNZ   ahead491
 
-ahead309done:
+ahead491done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -20224,77 +27856,111 @@ width4:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z0, Z19
 	VMOVAPS Z0, Z20
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed493
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
 
-keys310:
-	MOVQ  32(SP), R8
+resumed493:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys492:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead311done
+	JZ    ahead494done
 
-ahead311:
+ahead494:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead311fewer
+	JCS     ahead494fewer
 
-ahead311four:
+ahead494four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead311four
+	JCC        ahead494four
 
-ahead311fewer:
+ahead494fewer:
 	ADDQ $+4, R13
-	JZ   ahead311touched
+	JZ   ahead494touched
 
-ahead311one:
+ahead494one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead311one
+	JNZ        ahead494one
 
-ahead311touched:
+ahead494touched:
 	TESTQ SI, SI
-	JNZ   ahead311done
-	MOVQ  16(SP), SI
+	JNZ   ahead494done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead311row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead311done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead494row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead494done
 
-ahead311row:
-	MOVQ  aheadOff+72(FP), BX
+ahead494row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead311
+	JNZ   ahead494
 
-ahead311done:
+ahead494done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z21
 	VBROADCASTSS     (AX)(CX*2), Z22
@@ -20335,19 +28001,54 @@ ahead311done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys310done
+	JGE              keys492done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset312
+	JEQ              offset495
 	MOVQ             (DI)(R9*8), R11
 
-offset312:
-	JMP keys310
+offset495:
+	JMP keys492
 
-keys310done:
+keys492done:
+	CMPQ    56(SP), $+0
+	JEQ     last496
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	JMP     aside496
+
+last496:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X21
@@ -20426,101 +28127,122 @@ keys310done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z20
 	VMOVUPS      Z20, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside496:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed498
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys313:
-	MOVQ  32(SP), R8
+resumed498:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys497:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead314done
+	JZ    ahead499done
 
-ahead314:
+ahead499:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead314fewer
+	JCS     ahead499fewer
 
-ahead314four:
+ahead499four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead314four
+	JCC        ahead499four
 
-ahead314fewer:
+ahead499fewer:
 	ADDQ $+4, R13
-	JZ   ahead314touched
+	JZ   ahead499touched
 
-ahead314one:
+ahead499one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead314one
+	JNZ        ahead499one
 
-ahead314touched:
+ahead499touched:
 	TESTQ SI, SI
-	JNZ   ahead314done
-	MOVQ  16(SP), SI
+	JNZ   ahead499done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead314row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead314done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead499row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead499done
 
-ahead314row:
-	MOVQ  aheadOff+72(FP), BX
+ahead499row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead314
+	JNZ   ahead499
 
-ahead314done:
+ahead499done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -20537,19 +28259,39 @@ ahead314done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys313done
+	JGE              keys497done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset315
+	JEQ              offset500
 	MOVQ             (DI)(R9*8), R11
 
-offset315:
-	JMP keys313
+offset500:
+	JMP keys497
 
-keys313done:
+keys497done:
+	CMPQ    56(SP), $+0
+	JEQ     last501
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside501
+
+last501:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -20588,116 +28330,204 @@ keys313done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside501:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead316done
+	JZ    ahead502done
 
-ahead316:
+ahead502:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead316fewer
+	JCS     ahead502fewer
 
-ahead316four:
+ahead502four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead316four
+	JCC        ahead502four
 
-ahead316fewer:
+ahead502fewer:
 	ADDQ $+4, CX
-	JZ   ahead316touched
+	JZ   ahead502touched
 
-ahead316one:
+ahead502one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead316one
+	JNZ        ahead502one
 
-ahead316touched:
+ahead502touched:
 	TESTQ SI, SI
-	JNZ   ahead316done
-	MOVQ  16(SP), SI
+	JNZ   ahead502done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead316row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead316done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead502row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead502done
 
-ahead316row:
-	MOVQ  aheadOff+72(FP), BX
+ahead502row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead316
+	JNZ   ahead502
 
-ahead316done:
+ahead502done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -20723,77 +28553,116 @@ width4:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed504
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z21
+	VMOVUPS 64(AX), Z22
+	VMOVUPS 128(AX), Z23
+	VMOVUPS 192(AX), Z24
 
-keys317:
-	MOVQ  32(SP), R8
+resumed504:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys503:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead318done
+	JZ    ahead505done
 
-ahead318:
+ahead505:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead318fewer
+	JCS     ahead505fewer
 
-ahead318four:
+ahead505four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead318four
+	JCC        ahead505four
 
-ahead318fewer:
+ahead505fewer:
 	ADDQ $+4, R13
-	JZ   ahead318touched
+	JZ   ahead505touched
 
-ahead318one:
+ahead505one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead318one
+	JNZ        ahead505one
 
-ahead318touched:
+ahead505touched:
 	TESTQ SI, SI
-	JNZ   ahead318done
-	MOVQ  16(SP), SI
+	JNZ   ahead505done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead318row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead318done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead505row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead505done
 
-ahead318row:
-	MOVQ  aheadOff+72(FP), BX
+ahead505row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead318
+	JNZ   ahead505
 
-ahead318done:
+ahead505done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -20838,19 +28707,59 @@ ahead318done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys317done
+	JGE              keys503done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset319
+	JEQ              offset506
 	MOVQ             (DI)(R9*8), R11
 
-offset319:
-	JMP keys317
+offset506:
+	JMP keys503
 
-keys317done:
+keys503done:
+	CMPQ    56(SP), $+0
+	JEQ     last507
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	VMOVUPS Z22, 64(AX)
+	VMOVUPS Z23, 128(AX)
+	VMOVUPS Z24, 192(AX)
+	JMP     aside507
+
+last507:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -20944,14 +28853,16 @@ keys317done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside507:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -20965,77 +28876,104 @@ width2:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed509
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
 
-keys320:
-	MOVQ  32(SP), R8
+resumed509:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys508:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead321done
+	JZ    ahead510done
 
-ahead321:
+ahead510:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead321fewer
+	JCS     ahead510fewer
 
-ahead321four:
+ahead510four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead321four
+	JCC        ahead510four
 
-ahead321fewer:
+ahead510fewer:
 	ADDQ $+4, R13
-	JZ   ahead321touched
+	JZ   ahead510touched
 
-ahead321one:
+ahead510one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead321one
+	JNZ        ahead510one
 
-ahead321touched:
+ahead510touched:
 	TESTQ SI, SI
-	JNZ   ahead321done
-	MOVQ  16(SP), SI
+	JNZ   ahead510done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead321row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead321done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead510row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead510done
 
-ahead321row:
-	MOVQ  aheadOff+72(FP), BX
+ahead510row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead321
+	JNZ   ahead510
 
-ahead321done:
+ahead510done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -21062,19 +29000,47 @@ ahead321done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys320done
+	JGE              keys508done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset322
+	JEQ              offset511
 	MOVQ             (DI)(R9*8), R11
 
-offset322:
-	JMP keys320
+offset511:
+	JMP keys508
 
-keys320done:
+keys508done:
+	CMPQ    56(SP), $+0
+	JEQ     last512
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	JMP     aside512
+
+last512:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -21132,102 +29098,125 @@ keys320done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside512:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed514
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys323:
-	MOVQ  32(SP), R8
+resumed514:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys513:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead324done
+	JZ    ahead515done
 
-ahead324:
+ahead515:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead324fewer
+	JCS     ahead515fewer
 
-ahead324four:
+ahead515four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead324four
+	JCC        ahead515four
 
-ahead324fewer:
+ahead515fewer:
 	ADDQ $+4, R13
-	JZ   ahead324touched
+	JZ   ahead515touched
 
-ahead324one:
+ahead515one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead324one
+	JNZ        ahead515one
 
-ahead324touched:
+ahead515touched:
 	TESTQ SI, SI
-	JNZ   ahead324done
-	MOVQ  16(SP), SI
+	JNZ   ahead515done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead324row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead324done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead515row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead515done
 
-ahead324row:
-	MOVQ  aheadOff+72(FP), BX
+ahead515row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead324
+	JNZ   ahead515
 
-ahead324done:
+ahead515done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -21245,19 +29234,41 @@ ahead324done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys323done
+	JGE              keys513done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset325
+	JEQ              offset516
 	MOVQ             (DI)(R9*8), R11
 
-offset325:
-	JMP keys323
+offset516:
+	JMP keys513
 
-keys323done:
+keys513done:
+	CMPQ    56(SP), $+0
+	JEQ     last517
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside517
+
+last517:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -21303,116 +29314,204 @@ keys323done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside517:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead326done
+	JZ    ahead518done
 
-ahead326:
+ahead518:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead326fewer
+	JCS     ahead518fewer
 
-ahead326four:
+ahead518four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead326four
+	JCC        ahead518four
 
-ahead326fewer:
+ahead518fewer:
 	ADDQ $+4, CX
-	JZ   ahead326touched
+	JZ   ahead518touched
 
-ahead326one:
+ahead518one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead326one
+	JNZ        ahead518one
 
-ahead326touched:
+ahead518touched:
 	TESTQ SI, SI
-	JNZ   ahead326done
-	MOVQ  16(SP), SI
+	JNZ   ahead518done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead326row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead326done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead518row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead518done
 
-ahead326row:
-	MOVQ  aheadOff+72(FP), BX
+ahead518row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead326
+	JNZ   ahead518
 
-ahead326done:
+ahead518done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -21428,77 +29527,107 @@ width2:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
 	VMOVAPS Z0, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed520
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys327:
-	MOVQ  32(SP), R9
+resumed520:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys519:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead328done
+	JZ    ahead521done
 
-ahead328:
+ahead521:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead328fewer
+	JCS     ahead521fewer
 
-ahead328four:
+ahead521four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead328four
+	JCC        ahead521four
 
-ahead328fewer:
+ahead521fewer:
 	ADDQ $+4, R14
-	JZ   ahead328touched
+	JZ   ahead521touched
 
-ahead328one:
+ahead521one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead328one
+	JNZ        ahead521one
 
-ahead328touched:
+ahead521touched:
 	TESTQ SI, SI
-	JNZ   ahead328done
-	MOVQ  16(SP), SI
+	JNZ   ahead521done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead328row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead328done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead521row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead521done
 
-ahead328row:
-	MOVQ  aheadOff+72(FP), BX
+ahead521row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead328
+	JNZ   ahead521
 
-ahead328done:
+ahead521done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -21528,19 +29657,50 @@ ahead328done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys327done
+	JGE              keys519done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset329
+	JEQ              offset522
 	MOVQ             (R8)(R10*8), R12
 
-offset329:
-	JMP keys327
+offset522:
+	JMP keys519
 
-keys327done:
+keys519done:
+	CMPQ    56(SP), $+0
+	JEQ     last523
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside523
+
+last523:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -21607,103 +29767,128 @@ keys327done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside523:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed525
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys330:
-	MOVQ  32(SP), R9
+resumed525:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys524:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead331done
+	JZ    ahead526done
 
-ahead331:
+ahead526:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead331fewer
+	JCS     ahead526fewer
 
-ahead331four:
+ahead526four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead331four
+	JCC        ahead526four
 
-ahead331fewer:
+ahead526fewer:
 	ADDQ $+4, R14
-	JZ   ahead331touched
+	JZ   ahead526touched
 
-ahead331one:
+ahead526one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead331one
+	JNZ        ahead526one
 
-ahead331touched:
+ahead526touched:
 	TESTQ SI, SI
-	JNZ   ahead331done
-	MOVQ  16(SP), SI
+	JNZ   ahead526done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead331row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead331done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead526row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead526done
 
-ahead331row:
-	MOVQ  aheadOff+72(FP), BX
+ahead526row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead331
+	JNZ   ahead526
 
-ahead331done:
+ahead526done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -21723,19 +29908,43 @@ ahead331done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys330done
+	JGE              keys524done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset332
+	JEQ              offset527
 	MOVQ             (R8)(R10*8), R12
 
-offset332:
-	JMP keys330
+offset527:
+	JMP keys524
 
-keys330done:
+keys524done:
+	CMPQ    56(SP), $+0
+	JEQ     last528
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside528
+
+last528:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -21788,116 +29997,204 @@ keys330done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside528:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead333done
+	JZ    ahead529done
 
-ahead333:
+ahead529:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead333fewer
+	JCS     ahead529fewer
 
-ahead333four:
+ahead529four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead333four
+	JCC        ahead529four
 
-ahead333fewer:
+ahead529fewer:
 	ADDQ $+4, CX
-	JZ   ahead333touched
+	JZ   ahead529touched
 
-ahead333one:
+ahead529one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead333one
+	JNZ        ahead529one
 
-ahead333touched:
+ahead529touched:
 	TESTQ SI, SI
-	JNZ   ahead333done
-	MOVQ  16(SP), SI
+	JNZ   ahead529done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead333row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead333done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead529row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead529done
 
-ahead333row:
-	MOVQ  aheadOff+72(FP), BX
+ahead529row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead333
+	JNZ   ahead529
 
-ahead333done:
+ahead529done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -21915,77 +30212,110 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed531
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys334:
-	MOVQ  32(SP), R9
+resumed531:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys530:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead335done
+	JZ    ahead532done
 
-ahead335:
+ahead532:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead335fewer
+	JCS     ahead532fewer
 
-ahead335four:
+ahead532four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead335four
+	JCC        ahead532four
 
-ahead335fewer:
+ahead532fewer:
 	ADDQ $+4, R14
-	JZ   ahead335touched
+	JZ   ahead532touched
 
-ahead335one:
+ahead532one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead335one
+	JNZ        ahead532one
 
-ahead335touched:
+ahead532touched:
 	TESTQ SI, SI
-	JNZ   ahead335done
-	MOVQ  16(SP), SI
+	JNZ   ahead532done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead335row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead335done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead532row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead532done
 
-ahead335row:
-	MOVQ  aheadOff+72(FP), BX
+ahead532row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead335
+	JNZ   ahead532
 
-ahead335done:
+ahead532done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -22017,19 +30347,53 @@ ahead335done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys334done
+	JGE              keys530done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset336
+	JEQ              offset533
 	MOVQ             (R8)(R10*8), R12
 
-offset336:
-	JMP keys334
+offset533:
+	JMP keys530
 
-keys334done:
+keys530done:
+	CMPQ    56(SP), $+0
+	JEQ     last534
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside534
+
+last534:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -22105,104 +30469,131 @@ keys334done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside534:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed536
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys337:
-	MOVQ  32(SP), R9
+resumed536:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys535:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead338done
+	JZ    ahead537done
 
-ahead338:
+ahead537:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead338fewer
+	JCS     ahead537fewer
 
-ahead338four:
+ahead537four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead338four
+	JCC        ahead537four
 
-ahead338fewer:
+ahead537fewer:
 	ADDQ $+4, R14
-	JZ   ahead338touched
+	JZ   ahead537touched
 
-ahead338one:
+ahead537one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead338one
+	JNZ        ahead537one
 
-ahead338touched:
+ahead537touched:
 	TESTQ SI, SI
-	JNZ   ahead338done
-	MOVQ  16(SP), SI
+	JNZ   ahead537done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead338row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead338done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead537row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead537done
 
-ahead338row:
-	MOVQ  aheadOff+72(FP), BX
+ahead537row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead338
+	JNZ   ahead537
 
-ahead338done:
+ahead537done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -22223,19 +30614,45 @@ ahead338done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys337done
+	JGE              keys535done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset339
+	JEQ              offset538
 	MOVQ             (R8)(R10*8), R12
 
-offset339:
-	JMP keys337
+offset538:
+	JMP keys535
 
-keys337done:
+keys535done:
+	CMPQ    56(SP), $+0
+	JEQ     last539
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside539
+
+last539:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -22295,116 +30712,204 @@ keys337done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside539:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead340done
+	JZ    ahead540done
 
-ahead340:
+ahead540:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead340fewer
+	JCS     ahead540fewer
 
-ahead340four:
+ahead540four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead340four
+	JCC        ahead540four
 
-ahead340fewer:
+ahead540fewer:
 	ADDQ $+4, CX
-	JZ   ahead340touched
+	JZ   ahead540touched
 
-ahead340one:
+ahead540one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead340one
+	JNZ        ahead540one
 
-ahead340touched:
+ahead540touched:
 	TESTQ SI, SI
-	JNZ   ahead340done
-	MOVQ  16(SP), SI
+	JNZ   ahead540done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead340row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead340done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead540row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead540done
 
-ahead340row:
-	MOVQ  aheadOff+72(FP), BX
+ahead540row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead340
+	JNZ   ahead540
 
-ahead340done:
+ahead540done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -22414,75 +30919,93 @@ width8:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed542
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
 
-keys341:
-	MOVQ  32(SP), DX
+resumed542:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys541:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead342done
+	JZ    ahead543done
 
-ahead342:
+ahead543:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead342fewer
+	JCS     ahead543fewer
 
-ahead342four:
+ahead543four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead342four
+	JCC        ahead543four
 
-ahead342fewer:
+ahead543fewer:
 	ADDQ $+4, R11
-	JZ   ahead342touched
+	JZ   ahead543touched
 
-ahead342one:
+ahead543one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead342one
+	JNZ        ahead543one
 
-ahead342touched:
+ahead543touched:
 	TESTQ SI, SI
-	JNZ   ahead342done
-	MOVQ  16(SP), SI
+	JNZ   ahead543done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead342row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead342done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead543row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead543done
 
-ahead342row:
-	MOVQ  aheadOff+72(FP), BX
+ahead543row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead342
+	JNZ   ahead543
 
-ahead342done:
+ahead543done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z9
 	VPMOVSXBD    (DX), Z10
@@ -22512,19 +31035,38 @@ ahead342done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys341done
+	JGE          keys541done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset343
+	JEQ          offset544
 	MOVQ         (CX)(DI*8), R9
 
-offset343:
-	JMP keys341
+offset544:
+	JMP keys541
 
-keys341done:
+keys541done:
+	CMPQ    56(SP), $+0
+	JEQ     last545
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	JMP     aside545
+
+last545:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X9
@@ -22555,88 +31097,104 @@ keys341done:
 	VMOVUPS.Z    448(AX), K1, Z1
 	VFMADD231PS  Z1, Z10, Z8
 	VMOVUPS      Z8, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside545:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed547
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
 
-keys344:
-	MOVQ  32(SP), DX
+resumed547:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys546:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead345done
+	JZ    ahead548done
 
-ahead345:
+ahead548:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead345fewer
+	JCS     ahead548fewer
 
-ahead345four:
+ahead548four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead345four
+	JCC        ahead548four
 
-ahead345fewer:
+ahead548fewer:
 	ADDQ $+4, R11
-	JZ   ahead345touched
+	JZ   ahead548touched
 
-ahead345one:
+ahead548one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead345one
+	JNZ        ahead548one
 
-ahead345touched:
+ahead548touched:
 	TESTQ SI, SI
-	JNZ   ahead345done
-	MOVQ  16(SP), SI
+	JNZ   ahead548done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead345row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead345done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead548row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead548done
 
-ahead345row:
-	MOVQ  aheadOff+72(FP), BX
+ahead548row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead345
+	JNZ   ahead548
 
-ahead345done:
+ahead548done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z5
 	VPMOVSXBD    (DX), Z6
@@ -22654,19 +31212,34 @@ ahead345done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys344done
+	JGE          keys546done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset346
+	JEQ          offset549
 	MOVQ         (CX)(DI*8), R9
 
-offset346:
-	JMP keys344
+offset549:
+	JMP keys546
 
-keys344done:
+keys546done:
+	CMPQ    56(SP), $+0
+	JEQ     last550
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	JMP     aside550
+
+last550:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X5
@@ -22685,95 +31258,108 @@ keys344done:
 	VMOVUPS.Z    192(AX), K1, Z1
 	VFMADD231PS  Z1, Z6, Z4
 	VMOVUPS      Z4, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside550:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	CMPQ      64(SP), $+0
+	JEQ       resumed552
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
 
-keys347:
-	MOVQ  32(SP), DX
+resumed552:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys551:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead348done
+	JZ    ahead553done
 
-ahead348:
+ahead553:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead348fewer
+	JCS     ahead553fewer
 
-ahead348four:
+ahead553four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead348four
+	JCC        ahead553four
 
-ahead348fewer:
+ahead553fewer:
 	ADDQ $+4, R11
-	JZ   ahead348touched
+	JZ   ahead553touched
 
-ahead348one:
+ahead553one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead348one
+	JNZ        ahead553one
 
-ahead348touched:
+ahead553touched:
 	TESTQ SI, SI
-	JNZ   ahead348done
-	MOVQ  16(SP), SI
+	JNZ   ahead553done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead348row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead348done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead553row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead553done
 
-ahead348row:
-	MOVQ  aheadOff+72(FP), BX
+ahead553row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead348
+	JNZ   ahead553
 
-ahead348done:
+ahead553done:
 	LEAQ         (R8)(R9*1), DX
 	VBROADCASTSS (AX), Z2
 	VPMOVSXBD.Z  (DX), K1, Z3
@@ -22782,19 +31368,31 @@ ahead348done:
 	ADDQ         $+4, AX
 	INCQ         DI
 	CMPQ         DI, keys+56(FP)
-	JGE          keys347done
+	JGE          keys551done
 	ADDQ         R10, R9
 	CMPQ         R9, (CX)(DI*8)
-	JEQ          offset349
+	JEQ          offset554
 	MOVQ         (CX)(DI*8), R9
 
-offset349:
-	JMP keys347
+offset554:
+	JMP keys551
 
-keys347done:
+keys551done:
+	CMPQ    56(SP), $+0
+	JEQ     last555
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	JMP     aside555
+
+last555:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X2
@@ -22805,116 +31403,204 @@ keys347done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z3, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside555:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead350done
+	JZ    ahead556done
 
-ahead350:
+ahead556:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead350fewer
+	JCS     ahead556fewer
 
-ahead350four:
+ahead556four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead350four
+	JCC        ahead556four
 
-ahead350fewer:
+ahead556fewer:
 	ADDQ $+4, CX
-	JZ   ahead350touched
+	JZ   ahead556touched
 
-ahead350one:
+ahead556one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead350one
+	JNZ        ahead556one
 
-ahead350touched:
+ahead556touched:
 	TESTQ SI, SI
-	JNZ   ahead350done
-	MOVQ  16(SP), SI
+	JNZ   ahead556done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead350row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead350done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead556row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead556done
 
-ahead350row:
-	MOVQ  aheadOff+72(FP), BX
+ahead556row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead350
+	JNZ   ahead556
 
-ahead350done:
+ahead556done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -22932,75 +31618,102 @@ width8:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed558
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
 
-keys351:
-	MOVQ  32(SP), DI
+resumed558:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys557:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead352done
+	JZ    ahead559done
 
-ahead352:
+ahead559:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead352fewer
+	JCS     ahead559fewer
 
-ahead352four:
+ahead559four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead352four
+	JCC        ahead559four
 
-ahead352fewer:
+ahead559fewer:
 	ADDQ $+4, R12
-	JZ   ahead352touched
+	JZ   ahead559touched
 
-ahead352one:
+ahead559one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead352one
+	JNZ        ahead559one
 
-ahead352touched:
+ahead559touched:
 	TESTQ SI, SI
-	JNZ   ahead352done
-	MOVQ  16(SP), SI
+	JNZ   ahead559done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead352row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead352done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead559row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead559done
 
-ahead352row:
-	MOVQ  aheadOff+72(FP), BX
+ahead559row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead352
+	JNZ   ahead559
 
-ahead352done:
+ahead559done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z17
 	VPMOVSXBD        (DI), Z18
@@ -23038,19 +31751,47 @@ ahead352done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys351done
+	JGE              keys557done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset353
+	JEQ              offset560
 	MOVQ             (DX)(R8*8), R10
 
-offset353:
-	JMP keys351
+offset560:
+	JMP keys557
 
-keys351done:
+keys557done:
+	CMPQ    56(SP), $+0
+	JEQ     last561
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	JMP     aside561
+
+last561:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -23108,14 +31849,16 @@ keys351done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside561:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -23125,75 +31868,94 @@ width4:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed563
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
 
-keys354:
-	MOVQ  32(SP), DI
+resumed563:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys562:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead355done
+	JZ    ahead564done
 
-ahead355:
+ahead564:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead355fewer
+	JCS     ahead564fewer
 
-ahead355four:
+ahead564four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead355four
+	JCC        ahead564four
 
-ahead355fewer:
+ahead564fewer:
 	ADDQ $+4, R12
-	JZ   ahead355touched
+	JZ   ahead564touched
 
-ahead355one:
+ahead564one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead355one
+	JNZ        ahead564one
 
-ahead355touched:
+ahead564touched:
 	TESTQ SI, SI
-	JNZ   ahead355done
-	MOVQ  16(SP), SI
+	JNZ   ahead564done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead355row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead355done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead564row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead564done
 
-ahead355row:
-	MOVQ  aheadOff+72(FP), BX
+ahead564row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead355
+	JNZ   ahead564
 
-ahead355done:
+ahead564done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z9
 	VPMOVSXBD        (DI), Z10
@@ -23215,19 +31977,39 @@ ahead355done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys354done
+	JGE              keys562done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset356
+	JEQ              offset565
 	MOVQ             (DX)(R8*8), R10
 
-offset356:
-	JMP keys354
+offset565:
+	JMP keys562
 
-keys354done:
+keys562done:
+	CMPQ    56(SP), $+0
+	JEQ     last566
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	JMP     aside566
+
+last566:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -23261,96 +32043,111 @@ keys354done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside566:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	CMPQ      64(SP), $+0
+	JEQ       resumed568
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
 
-keys357:
-	MOVQ  32(SP), DI
+resumed568:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys567:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead358done
+	JZ    ahead569done
 
-ahead358:
+ahead569:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead358fewer
+	JCS     ahead569fewer
 
-ahead358four:
+ahead569four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead358four
+	JCC        ahead569four
 
-ahead358fewer:
+ahead569fewer:
 	ADDQ $+4, R12
-	JZ   ahead358touched
+	JZ   ahead569touched
 
-ahead358one:
+ahead569one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead358one
+	JNZ        ahead569one
 
-ahead358touched:
+ahead569touched:
 	TESTQ SI, SI
-	JNZ   ahead358done
-	MOVQ  16(SP), SI
+	JNZ   ahead569done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead358row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead358done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead569row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead569done
 
-ahead358row:
-	MOVQ  aheadOff+72(FP), BX
+ahead569row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead358
+	JNZ   ahead569
 
-ahead358done:
+ahead569done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z3
 	VPMOVSXBD.Z      (DI), K1, Z4
@@ -23360,19 +32157,33 @@ ahead358done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys357done
+	JGE              keys567done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset359
+	JEQ              offset570
 	MOVQ             (DX)(R8*8), R10
 
-offset359:
-	JMP keys357
+offset570:
+	JMP keys567
 
-keys357done:
+keys567done:
+	CMPQ    56(SP), $+0
+	JEQ     last571
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	JMP     aside571
+
+last571:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X3
@@ -23390,116 +32201,204 @@ keys357done:
 	VMOVUPS.Z    (AX), K2, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside571:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead360done
+	JZ    ahead572done
 
-ahead360:
+ahead572:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead360fewer
+	JCS     ahead572fewer
 
-ahead360four:
+ahead572four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead360four
+	JCC        ahead572four
 
-ahead360fewer:
+ahead572fewer:
 	ADDQ $+4, CX
-	JZ   ahead360touched
+	JZ   ahead572touched
 
-ahead360one:
+ahead572one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead360one
+	JNZ        ahead572one
 
-ahead360touched:
+ahead572touched:
 	TESTQ SI, SI
-	JNZ   ahead360done
-	MOVQ  16(SP), SI
+	JNZ   ahead572done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead360row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead360done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead572row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead572done
 
-ahead360row:
-	MOVQ  aheadOff+72(FP), BX
+ahead572row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead360
+	JNZ   ahead572
 
-ahead360done:
+ahead572done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -23525,76 +32424,112 @@ width8:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed574
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	VMOVUPS 256(AX), Z5
+	VMOVUPS 320(AX), Z6
+	VMOVUPS 384(AX), Z7
+	VMOVUPS 448(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	VMOVUPS 256(AX), Z13
+	VMOVUPS 320(AX), Z14
+	VMOVUPS 384(AX), Z15
+	VMOVUPS 448(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	VMOVUPS 256(AX), Z21
+	VMOVUPS 320(AX), Z22
+	VMOVUPS 384(AX), Z23
+	VMOVUPS 448(AX), Z24
 
-keys361:
-	MOVQ  32(SP), R8
+resumed574:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys573:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead362done
+	JZ    ahead575done
 
-ahead362:
+ahead575:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead362fewer
+	JCS     ahead575fewer
 
-ahead362four:
+ahead575four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead362four
+	JCC        ahead575four
 
-ahead362fewer:
+ahead575fewer:
 	ADDQ $+4, R13
-	JZ   ahead362touched
+	JZ   ahead575touched
 
-ahead362one:
+ahead575one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead362one
+	JNZ        ahead575one
 
-ahead362touched:
+ahead575touched:
 	TESTQ SI, SI
-	JNZ   ahead362done
-	MOVQ  16(SP), SI
+	JNZ   ahead575done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead362row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead362done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead575row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead575done
 
-ahead362row:
-	MOVQ  aheadOff+72(FP), BX
+ahead575row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead362
+	JNZ   ahead575
 
-ahead362done:
+ahead575done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -23642,19 +32577,56 @@ ahead362done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys361done
+	JGE              keys573done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset363
+	JEQ              offset576
 	MOVQ             (DI)(R9*8), R11
 
-offset363:
-	JMP keys361
+offset576:
+	JMP keys573
 
-keys361done:
+keys573done:
+	CMPQ    56(SP), $+0
+	JEQ     last577
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	VMOVUPS Z5, 256(AX)
+	VMOVUPS Z6, 320(AX)
+	VMOVUPS Z7, 384(AX)
+	VMOVUPS Z8, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	VMOVUPS Z13, 256(AX)
+	VMOVUPS Z14, 320(AX)
+	VMOVUPS Z15, 384(AX)
+	VMOVUPS Z16, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	VMOVUPS Z21, 256(AX)
+	VMOVUPS Z22, 320(AX)
+	VMOVUPS Z23, 384(AX)
+	VMOVUPS Z24, 448(AX)
+	JMP     aside577
+
+last577:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -23739,14 +32711,16 @@ keys361done:
 	VMOVUPS.Z    448(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside577:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -23760,76 +32734,100 @@ width4:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed579
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
 
-keys364:
-	MOVQ  32(SP), R8
+resumed579:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys578:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead365done
+	JZ    ahead580done
 
-ahead365:
+ahead580:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead365fewer
+	JCS     ahead580fewer
 
-ahead365four:
+ahead580four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead365four
+	JCC        ahead580four
 
-ahead365fewer:
+ahead580fewer:
 	ADDQ $+4, R13
-	JZ   ahead365touched
+	JZ   ahead580touched
 
-ahead365one:
+ahead580one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead365one
+	JNZ        ahead580one
 
-ahead365touched:
+ahead580touched:
 	TESTQ SI, SI
-	JNZ   ahead365done
-	MOVQ  16(SP), SI
+	JNZ   ahead580done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead365row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead365done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead580row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead580done
 
-ahead365row:
-	MOVQ  aheadOff+72(FP), BX
+ahead580row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead365
+	JNZ   ahead580
 
-ahead365done:
+ahead580done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -23857,19 +32855,44 @@ ahead365done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys364done
+	JGE              keys578done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset366
+	JEQ              offset581
 	MOVQ             (DI)(R9*8), R11
 
-offset366:
-	JMP keys364
+offset581:
+	JMP keys578
 
-keys364done:
+keys578done:
+	CMPQ    56(SP), $+0
+	JEQ     last582
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	JMP     aside582
+
+last582:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -23918,98 +32941,115 @@ keys364done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside582:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed584
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys367:
-	MOVQ  32(SP), R8
+resumed584:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys583:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead368done
+	JZ    ahead585done
 
-ahead368:
+ahead585:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead368fewer
+	JCS     ahead585fewer
 
-ahead368four:
+ahead585four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead368four
+	JCC        ahead585four
 
-ahead368fewer:
+ahead585fewer:
 	ADDQ $+4, R13
-	JZ   ahead368touched
+	JZ   ahead585touched
 
-ahead368one:
+ahead585one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead368one
+	JNZ        ahead585one
 
-ahead368touched:
+ahead585touched:
 	TESTQ SI, SI
-	JNZ   ahead368done
-	MOVQ  16(SP), SI
+	JNZ   ahead585done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead368row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead368done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead585row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead585done
 
-ahead368row:
-	MOVQ  aheadOff+72(FP), BX
+ahead585row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead368
+	JNZ   ahead585
 
-ahead368done:
+ahead585done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z4
 	VBROADCASTSS     (AX)(CX*2), Z5
@@ -24022,19 +33062,35 @@ ahead368done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys367done
+	JGE              keys583done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset369
+	JEQ              offset586
 	MOVQ             (DI)(R9*8), R11
 
-offset369:
-	JMP keys367
+offset586:
+	JMP keys583
 
-keys367done:
+keys583done:
+	CMPQ    56(SP), $+0
+	JEQ     last587
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside587
+
+last587:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X4
@@ -24059,116 +33115,204 @@ keys367done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside587:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead370done
+	JZ    ahead588done
 
-ahead370:
+ahead588:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead370fewer
+	JCS     ahead588fewer
 
-ahead370four:
+ahead588four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead370four
+	JCC        ahead588four
 
-ahead370fewer:
+ahead588fewer:
 	ADDQ $+4, CX
-	JZ   ahead370touched
+	JZ   ahead588touched
 
-ahead370one:
+ahead588one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead370one
+	JNZ        ahead588one
 
-ahead370touched:
+ahead588touched:
 	TESTQ SI, SI
-	JNZ   ahead370done
-	MOVQ  16(SP), SI
+	JNZ   ahead588done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead370row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead370done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead588row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead588done
 
-ahead370row:
-	MOVQ  aheadOff+72(FP), BX
+ahead588row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead370
+	JNZ   ahead588
 
-ahead370done:
+ahead588done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -24186,76 +33330,105 @@ width4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed590
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
 
-keys371:
-	MOVQ  32(SP), R8
+resumed590:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys589:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead372done
+	JZ    ahead591done
 
-ahead372:
+ahead591:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead372fewer
+	JCS     ahead591fewer
 
-ahead372four:
+ahead591four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead372four
+	JCC        ahead591four
 
-ahead372fewer:
+ahead591fewer:
 	ADDQ $+4, R13
-	JZ   ahead372touched
+	JZ   ahead591touched
 
-ahead372one:
+ahead591one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead372one
+	JNZ        ahead591one
 
-ahead372touched:
+ahead591touched:
 	TESTQ SI, SI
-	JNZ   ahead372done
-	MOVQ  16(SP), SI
+	JNZ   ahead591done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead372row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead372done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead591row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead591done
 
-ahead372row:
-	MOVQ  aheadOff+72(FP), BX
+ahead591row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead372
+	JNZ   ahead591
 
-ahead372done:
+ahead591done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -24287,19 +33460,49 @@ ahead372done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys371done
+	JGE              keys589done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset373
+	JEQ              offset592
 	MOVQ             (DI)(R9*8), R11
 
-offset373:
-	JMP keys371
+offset592:
+	JMP keys589
 
-keys371done:
+keys589done:
+	CMPQ    56(SP), $+0
+	JEQ     last593
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	JMP     aside593
+
+last593:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -24363,99 +33566,118 @@ keys371done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside593:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed595
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys374:
-	MOVQ  32(SP), R8
+resumed595:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys594:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead375done
+	JZ    ahead596done
 
-ahead375:
+ahead596:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead375fewer
+	JCS     ahead596fewer
 
-ahead375four:
+ahead596four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead375four
+	JCC        ahead596four
 
-ahead375fewer:
+ahead596fewer:
 	ADDQ $+4, R13
-	JZ   ahead375touched
+	JZ   ahead596touched
 
-ahead375one:
+ahead596one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead375one
+	JNZ        ahead596one
 
-ahead375touched:
+ahead596touched:
 	TESTQ SI, SI
-	JNZ   ahead375done
-	MOVQ  16(SP), SI
+	JNZ   ahead596done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead375row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead375done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead596row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead596done
 
-ahead375row:
-	MOVQ  aheadOff+72(FP), BX
+ahead596row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead375
+	JNZ   ahead596
 
-ahead375done:
+ahead596done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z5
 	VBROADCASTSS     (AX)(CX*2), Z6
@@ -24469,19 +33691,37 @@ ahead375done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys374done
+	JGE              keys594done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset376
+	JEQ              offset597
 	MOVQ             (DI)(R9*8), R11
 
-offset376:
-	JMP keys374
+offset597:
+	JMP keys594
 
-keys374done:
+keys594done:
+	CMPQ    56(SP), $+0
+	JEQ     last598
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside598
+
+last598:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -24513,116 +33753,204 @@ keys374done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside598:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead377done
+	JZ    ahead599done
 
-ahead377:
+ahead599:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead377fewer
+	JCS     ahead599fewer
 
-ahead377four:
+ahead599four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead377four
+	JCC        ahead599four
 
-ahead377fewer:
+ahead599fewer:
 	ADDQ $+4, CX
-	JZ   ahead377touched
+	JZ   ahead599touched
 
-ahead377one:
+ahead599one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead377one
+	JNZ        ahead599one
 
-ahead377touched:
+ahead599touched:
 	TESTQ SI, SI
-	JNZ   ahead377done
-	MOVQ  16(SP), SI
+	JNZ   ahead599done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead377row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead377done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead599row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead599done
 
-ahead377row:
-	MOVQ  aheadOff+72(FP), BX
+ahead599row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead377
+	JNZ   ahead599
 
-ahead377done:
+ahead599done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -24644,77 +33972,111 @@ width4:
 	VMOVAPS Z0, Z18
 	VMOVAPS Z0, Z19
 	VMOVAPS Z0, Z20
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed601
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
 
-keys378:
-	MOVQ  32(SP), R8
+resumed601:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys600:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead379done
+	JZ    ahead602done
 
-ahead379:
+ahead602:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead379fewer
+	JCS     ahead602fewer
 
-ahead379four:
+ahead602four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead379four
+	JCC        ahead602four
 
-ahead379fewer:
+ahead602fewer:
 	ADDQ $+4, R13
-	JZ   ahead379touched
+	JZ   ahead602touched
 
-ahead379one:
+ahead602one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead379one
+	JNZ        ahead602one
 
-ahead379touched:
+ahead602touched:
 	TESTQ SI, SI
-	JNZ   ahead379done
-	MOVQ  16(SP), SI
+	JNZ   ahead602done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead379row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead379done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead602row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead602done
 
-ahead379row:
-	MOVQ  aheadOff+72(FP), BX
+ahead602row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead379
+	JNZ   ahead602
 
-ahead379done:
+ahead602done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z21
 	VBROADCASTSS     (AX)(CX*2), Z22
@@ -24751,19 +34113,54 @@ ahead379done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys378done
+	JGE              keys600done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset380
+	JEQ              offset603
 	MOVQ             (DI)(R9*8), R11
 
-offset380:
-	JMP keys378
+offset603:
+	JMP keys600
 
-keys378done:
+keys600done:
+	CMPQ    56(SP), $+0
+	JEQ     last604
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	JMP     aside604
+
+last604:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X21
@@ -24842,101 +34239,122 @@ keys378done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z20
 	VMOVUPS      Z20, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside604:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed606
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys381:
-	MOVQ  32(SP), R8
+resumed606:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys605:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead382done
+	JZ    ahead607done
 
-ahead382:
+ahead607:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead382fewer
+	JCS     ahead607fewer
 
-ahead382four:
+ahead607four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead382four
+	JCC        ahead607four
 
-ahead382fewer:
+ahead607fewer:
 	ADDQ $+4, R13
-	JZ   ahead382touched
+	JZ   ahead607touched
 
-ahead382one:
+ahead607one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead382one
+	JNZ        ahead607one
 
-ahead382touched:
+ahead607touched:
 	TESTQ SI, SI
-	JNZ   ahead382done
-	MOVQ  16(SP), SI
+	JNZ   ahead607done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead382row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead382done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead607row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead607done
 
-ahead382row:
-	MOVQ  aheadOff+72(FP), BX
+ahead607row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead382
+	JNZ   ahead607
 
-ahead382done:
+ahead607done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -24952,19 +34370,39 @@ ahead382done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys381done
+	JGE              keys605done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset383
+	JEQ              offset608
 	MOVQ             (DI)(R9*8), R11
 
-offset383:
-	JMP keys381
+offset608:
+	JMP keys605
 
-keys381done:
+keys605done:
+	CMPQ    56(SP), $+0
+	JEQ     last609
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside609
+
+last609:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -25003,116 +34441,204 @@ keys381done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside609:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead384done
+	JZ    ahead610done
 
-ahead384:
+ahead610:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead384fewer
+	JCS     ahead610fewer
 
-ahead384four:
+ahead610four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead384four
+	JCC        ahead610four
 
-ahead384fewer:
+ahead610fewer:
 	ADDQ $+4, CX
-	JZ   ahead384touched
+	JZ   ahead610touched
 
-ahead384one:
+ahead610one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead384one
+	JNZ        ahead610one
 
-ahead384touched:
+ahead610touched:
 	TESTQ SI, SI
-	JNZ   ahead384done
-	MOVQ  16(SP), SI
+	JNZ   ahead610done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead384row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead384done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead610row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead610done
 
-ahead384row:
-	MOVQ  aheadOff+72(FP), BX
+ahead610row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead384
+	JNZ   ahead610
 
-ahead384done:
+ahead610done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -25138,77 +34664,116 @@ width4:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed612
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 128(AX), Z3
+	VMOVUPS 192(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	VMOVUPS 128(AX), Z7
+	VMOVUPS 192(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	VMOVUPS 128(AX), Z11
+	VMOVUPS 192(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	VMOVUPS 128(AX), Z15
+	VMOVUPS 192(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
+	VMOVUPS 128(AX), Z19
+	VMOVUPS 192(AX), Z20
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z21
+	VMOVUPS 64(AX), Z22
+	VMOVUPS 128(AX), Z23
+	VMOVUPS 192(AX), Z24
 
-keys385:
-	MOVQ  32(SP), R8
+resumed612:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys611:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead386done
+	JZ    ahead613done
 
-ahead386:
+ahead613:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead386fewer
+	JCS     ahead613fewer
 
-ahead386four:
+ahead613four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead386four
+	JCC        ahead613four
 
-ahead386fewer:
+ahead613fewer:
 	ADDQ $+4, R13
-	JZ   ahead386touched
+	JZ   ahead613touched
 
-ahead386one:
+ahead613one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead386one
+	JNZ        ahead613one
 
-ahead386touched:
+ahead613touched:
 	TESTQ SI, SI
-	JNZ   ahead386done
-	MOVQ  16(SP), SI
+	JNZ   ahead613done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead386row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead386done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead613row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead613done
 
-ahead386row:
-	MOVQ  aheadOff+72(FP), BX
+ahead613row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead386
+	JNZ   ahead613
 
-ahead386done:
+ahead613done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z25
 	VBROADCASTSS     (AX)(CX*2), Z26
@@ -25249,19 +34814,59 @@ ahead386done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys385done
+	JGE              keys611done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset387
+	JEQ              offset614
 	MOVQ             (DI)(R9*8), R11
 
-offset387:
-	JMP keys385
+offset614:
+	JMP keys611
 
-keys385done:
+keys611done:
+	CMPQ    56(SP), $+0
+	JEQ     last615
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	VMOVUPS Z3, 128(AX)
+	VMOVUPS Z4, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	VMOVUPS Z7, 128(AX)
+	VMOVUPS Z8, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, 128(AX)
+	VMOVUPS Z12, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	VMOVUPS Z15, 128(AX)
+	VMOVUPS Z16, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	VMOVUPS Z19, 128(AX)
+	VMOVUPS Z20, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z21, (AX)
+	VMOVUPS Z22, 64(AX)
+	VMOVUPS Z23, 128(AX)
+	VMOVUPS Z24, 192(AX)
+	JMP     aside615
+
+last615:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X25
@@ -25355,14 +34960,16 @@ keys385done:
 	VMOVUPS.Z    192(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z24
 	VMOVUPS      Z24, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside615:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -25376,77 +34983,104 @@ width2:
 	VMOVAPS Z0, Z10
 	VMOVAPS Z0, Z11
 	VMOVAPS Z0, Z12
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed617
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
 
-keys388:
-	MOVQ  32(SP), R8
+resumed617:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys616:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead389done
+	JZ    ahead618done
 
-ahead389:
+ahead618:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead389fewer
+	JCS     ahead618fewer
 
-ahead389four:
+ahead618four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead389four
+	JCC        ahead618four
 
-ahead389fewer:
+ahead618fewer:
 	ADDQ $+4, R13
-	JZ   ahead389touched
+	JZ   ahead618touched
 
-ahead389one:
+ahead618one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead389one
+	JNZ        ahead618one
 
-ahead389touched:
+ahead618touched:
 	TESTQ SI, SI
-	JNZ   ahead389done
-	MOVQ  16(SP), SI
+	JNZ   ahead618done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead389row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead389done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead618row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead618done
 
-ahead389row:
-	MOVQ  aheadOff+72(FP), BX
+ahead618row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead389
+	JNZ   ahead618
 
-ahead389done:
+ahead618done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z13
 	VBROADCASTSS     (AX)(CX*2), Z14
@@ -25471,19 +35105,47 @@ ahead389done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys388done
+	JGE              keys616done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset390
+	JEQ              offset619
 	MOVQ             (DI)(R9*8), R11
 
-offset390:
-	JMP keys388
+offset619:
+	JMP keys616
 
-keys388done:
+keys616done:
+	CMPQ    56(SP), $+0
+	JEQ     last620
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	JMP     aside620
+
+last620:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X13
@@ -25541,102 +35203,125 @@ keys388done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z12
 	VMOVUPS      Z12, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside620:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed622
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys391:
-	MOVQ  32(SP), R8
+resumed622:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys621:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead392done
+	JZ    ahead623done
 
-ahead392:
+ahead623:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead392fewer
+	JCS     ahead623fewer
 
-ahead392four:
+ahead623four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead392four
+	JCC        ahead623four
 
-ahead392fewer:
+ahead623fewer:
 	ADDQ $+4, R13
-	JZ   ahead392touched
+	JZ   ahead623touched
 
-ahead392one:
+ahead623one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead392one
+	JNZ        ahead623one
 
-ahead392touched:
+ahead623touched:
 	TESTQ SI, SI
-	JNZ   ahead392done
-	MOVQ  16(SP), SI
+	JNZ   ahead623done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead392row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead392done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead623row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead623done
 
-ahead392row:
-	MOVQ  aheadOff+72(FP), BX
+ahead623row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead392
+	JNZ   ahead623
 
-ahead392done:
+ahead623done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -25653,19 +35338,41 @@ ahead392done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys391done
+	JGE              keys621done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset393
+	JEQ              offset624
 	MOVQ             (DI)(R9*8), R11
 
-offset393:
-	JMP keys391
+offset624:
+	JMP keys621
 
-keys391done:
+keys621done:
+	CMPQ    56(SP), $+0
+	JEQ     last625
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside625
+
+last625:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -25711,116 +35418,204 @@ keys391done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside625:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead394done
+	JZ    ahead626done
 
-ahead394:
+ahead626:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead394fewer
+	JCS     ahead626fewer
 
-ahead394four:
+ahead626four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead394four
+	JCC        ahead626four
 
-ahead394fewer:
+ahead626fewer:
 	ADDQ $+4, CX
-	JZ   ahead394touched
+	JZ   ahead626touched
 
-ahead394one:
+ahead626one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead394one
+	JNZ        ahead626one
 
-ahead394touched:
+ahead626touched:
 	TESTQ SI, SI
-	JNZ   ahead394done
-	MOVQ  16(SP), SI
+	JNZ   ahead626done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead394row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead394done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead626row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead626done
 
-ahead394row:
-	MOVQ  aheadOff+72(FP), BX
+ahead626row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead394
+	JNZ   ahead626
 
-ahead394done:
+ahead626done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -25836,77 +35631,107 @@ width2:
 	VMOVAPS Z0, Z12
 	VMOVAPS Z0, Z13
 	VMOVAPS Z0, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed628
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys395:
-	MOVQ  32(SP), R9
+resumed628:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys627:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead396done
+	JZ    ahead629done
 
-ahead396:
+ahead629:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead396fewer
+	JCS     ahead629fewer
 
-ahead396four:
+ahead629four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead396four
+	JCC        ahead629four
 
-ahead396fewer:
+ahead629fewer:
 	ADDQ $+4, R14
-	JZ   ahead396touched
+	JZ   ahead629touched
 
-ahead396one:
+ahead629one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead396one
+	JNZ        ahead629one
 
-ahead396touched:
+ahead629touched:
 	TESTQ SI, SI
-	JNZ   ahead396done
-	MOVQ  16(SP), SI
+	JNZ   ahead629done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead396row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead396done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead629row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead629done
 
-ahead396row:
-	MOVQ  aheadOff+72(FP), BX
+ahead629row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead396
+	JNZ   ahead629
 
-ahead396done:
+ahead629done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -25934,19 +35759,50 @@ ahead396done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys395done
+	JGE              keys627done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset397
+	JEQ              offset630
 	MOVQ             (R8)(R10*8), R12
 
-offset397:
-	JMP keys395
+offset630:
+	JMP keys627
 
-keys395done:
+keys627done:
+	CMPQ    56(SP), $+0
+	JEQ     last631
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside631
+
+last631:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -26013,103 +35869,128 @@ keys395done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside631:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed633
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys398:
-	MOVQ  32(SP), R9
+resumed633:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys632:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead399done
+	JZ    ahead634done
 
-ahead399:
+ahead634:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead399fewer
+	JCS     ahead634fewer
 
-ahead399four:
+ahead634four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead399four
+	JCC        ahead634four
 
-ahead399fewer:
+ahead634fewer:
 	ADDQ $+4, R14
-	JZ   ahead399touched
+	JZ   ahead634touched
 
-ahead399one:
+ahead634one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead399one
+	JNZ        ahead634one
 
-ahead399touched:
+ahead634touched:
 	TESTQ SI, SI
-	JNZ   ahead399done
-	MOVQ  16(SP), SI
+	JNZ   ahead634done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead399row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead399done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead634row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead634done
 
-ahead399row:
-	MOVQ  aheadOff+72(FP), BX
+ahead634row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead399
+	JNZ   ahead634
 
-ahead399done:
+ahead634done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -26128,19 +36009,43 @@ ahead399done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys398done
+	JGE              keys632done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset400
+	JEQ              offset635
 	MOVQ             (R8)(R10*8), R12
 
-offset400:
-	JMP keys398
+offset635:
+	JMP keys632
 
-keys398done:
+keys632done:
+	CMPQ    56(SP), $+0
+	JEQ     last636
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside636
+
+last636:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -26193,116 +36098,204 @@ keys398done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside636:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead401done
+	JZ    ahead637done
 
-ahead401:
+ahead637:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead401fewer
+	JCS     ahead637fewer
 
-ahead401four:
+ahead637four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead401four
+	JCC        ahead637four
 
-ahead401fewer:
+ahead637fewer:
 	ADDQ $+4, CX
-	JZ   ahead401touched
+	JZ   ahead637touched
 
-ahead401one:
+ahead637one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead401one
+	JNZ        ahead637one
 
-ahead401touched:
+ahead637touched:
 	TESTQ SI, SI
-	JNZ   ahead401done
-	MOVQ  16(SP), SI
+	JNZ   ahead637done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead401row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead401done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead637row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead637done
 
-ahead401row:
-	MOVQ  aheadOff+72(FP), BX
+ahead637row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead401
+	JNZ   ahead637
 
-ahead401done:
+ahead637done:
 	VZEROUPPER
 	RET
 
-// func accumulateI8x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI8x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $72-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
@@ -26320,77 +36313,110 @@ width2:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed639
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z2
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys402:
-	MOVQ  32(SP), R9
+resumed639:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys638:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead403done
+	JZ    ahead640done
 
-ahead403:
+ahead640:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead403fewer
+	JCS     ahead640fewer
 
-ahead403four:
+ahead640four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead403four
+	JCC        ahead640four
 
-ahead403fewer:
+ahead640fewer:
 	ADDQ $+4, R14
-	JZ   ahead403touched
+	JZ   ahead640touched
 
-ahead403one:
+ahead640one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead403one
+	JNZ        ahead640one
 
-ahead403touched:
+ahead640touched:
 	TESTQ SI, SI
-	JNZ   ahead403done
-	MOVQ  16(SP), SI
+	JNZ   ahead640done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead403row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead403done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead640row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead640done
 
-ahead403row:
-	MOVQ  aheadOff+72(FP), BX
+ahead640row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead403
+	JNZ   ahead640
 
-ahead403done:
+ahead640done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -26420,19 +36446,53 @@ ahead403done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys402done
+	JGE              keys638done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset404
+	JEQ              offset641
 	MOVQ             (R8)(R10*8), R12
 
-offset404:
-	JMP keys402
+offset641:
+	JMP keys638
 
-keys402done:
+keys638done:
+	CMPQ    56(SP), $+0
+	JEQ     last642
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z2, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside642
+
+last642:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -26508,104 +36568,131 @@ keys402done:
 	VMOVUPS.Z    64(AX), K1, Z2
 	VFMADD231PS  Z2, Z1, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside642:
+	ADDQ $+128, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z0, Z1
-	VMOVAPS Z0, Z2
-	VMOVAPS Z0, Z3
-	VMOVAPS Z0, Z4
-	VMOVAPS Z0, Z5
-	VMOVAPS Z0, Z6
-	VMOVAPS Z0, Z7
-	VMOVAPS Z0, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z0, Z1
+	VMOVAPS   Z0, Z2
+	VMOVAPS   Z0, Z3
+	VMOVAPS   Z0, Z4
+	VMOVAPS   Z0, Z5
+	VMOVAPS   Z0, Z6
+	VMOVAPS   Z0, Z7
+	VMOVAPS   Z0, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed644
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z1
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys405:
-	MOVQ  32(SP), R9
+resumed644:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys643:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead406done
+	JZ    ahead645done
 
-ahead406:
+ahead645:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead406fewer
+	JCS     ahead645fewer
 
-ahead406four:
+ahead645four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead406four
+	JCC        ahead645four
 
-ahead406fewer:
+ahead645fewer:
 	ADDQ $+4, R14
-	JZ   ahead406touched
+	JZ   ahead645touched
 
-ahead406one:
+ahead645one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead406one
+	JNZ        ahead645one
 
-ahead406touched:
+ahead645touched:
 	TESTQ SI, SI
-	JNZ   ahead406done
-	MOVQ  16(SP), SI
+	JNZ   ahead645done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead406row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead406done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead645row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead645done
 
-ahead406row:
-	MOVQ  aheadOff+72(FP), BX
+ahead645row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead406
+	JNZ   ahead645
 
-ahead406done:
+ahead645done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -26625,19 +36712,45 @@ ahead406done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys405done
+	JGE              keys643done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset407
+	JEQ              offset646
 	MOVQ             (R8)(R10*8), R12
 
-offset407:
-	JMP keys405
+offset646:
+	JMP keys643
 
-keys405done:
+keys643done:
+	CMPQ    56(SP), $+0
+	JEQ     last647
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside647
+
+last647:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -26697,118 +36810,206 @@ keys405done:
 	VMOVUPS.Z    (AX), K2, Z2
 	VFMADD231PS  Z2, Z1, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside647:
+	ADDQ $+64, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead408done
+	JZ    ahead648done
 
-ahead408:
+ahead648:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead408fewer
+	JCS     ahead648fewer
 
-ahead408four:
+ahead648four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead408four
+	JCC        ahead648four
 
-ahead408fewer:
+ahead648fewer:
 	ADDQ $+4, CX
-	JZ   ahead408touched
+	JZ   ahead648touched
 
-ahead408one:
+ahead648one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead408one
+	JNZ        ahead648one
 
-ahead408touched:
+ahead648touched:
 	TESTQ SI, SI
-	JNZ   ahead408done
-	MOVQ  16(SP), SI
+	JNZ   ahead648done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead408row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead408done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead648row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead648done
 
-ahead408row:
-	MOVQ  aheadOff+72(FP), BX
+ahead648row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead408
+	JNZ   ahead648
 
-ahead408done:
+ahead648done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -26818,75 +37019,93 @@ width8:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed650
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	VMOVUPS 256(AX), Z7
+	VMOVUPS 320(AX), Z8
+	VMOVUPS 384(AX), Z9
+	VMOVUPS 448(AX), Z10
 
-keys409:
-	MOVQ  32(SP), DX
+resumed650:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys649:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead410done
+	JZ    ahead651done
 
-ahead410:
+ahead651:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead410fewer
+	JCS     ahead651fewer
 
-ahead410four:
+ahead651four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead410four
+	JCC        ahead651four
 
-ahead410fewer:
+ahead651fewer:
 	ADDQ $+4, R11
-	JZ   ahead410touched
+	JZ   ahead651touched
 
-ahead410one:
+ahead651one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead410one
+	JNZ        ahead651one
 
-ahead410touched:
+ahead651touched:
 	TESTQ SI, SI
-	JNZ   ahead410done
-	MOVQ  16(SP), SI
+	JNZ   ahead651done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead410row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead410done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead651row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead651done
 
-ahead410row:
-	MOVQ  aheadOff+72(FP), BX
+ahead651row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead410
+	JNZ   ahead651
 
-ahead410done:
+ahead651done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z11
 	VPBROADCASTQ   (DX), Z12
@@ -26924,19 +37143,38 @@ ahead410done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys409done
+	JGE            keys649done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset411
+	JEQ            offset652
 	MOVQ           (CX)(DI*8), R9
 
-offset411:
-	JMP keys409
+offset652:
+	JMP keys649
 
-keys409done:
+keys649done:
+	CMPQ    56(SP), $+0
+	JEQ     last653
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	VMOVUPS Z7, 256(AX)
+	VMOVUPS Z8, 320(AX)
+	VMOVUPS Z9, 384(AX)
+	VMOVUPS Z10, 448(AX)
+	JMP     aside653
+
+last653:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X11
@@ -26967,88 +37205,104 @@ keys409done:
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z12, Z10
 	VMOVUPS      Z10, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside653:
+	ADDQ $+512, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
 	VMOVAPS Z2, Z5
 	VMOVAPS Z2, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed655
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
 
-keys412:
-	MOVQ  32(SP), DX
+resumed655:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys654:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead413done
+	JZ    ahead656done
 
-ahead413:
+ahead656:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead413fewer
+	JCS     ahead656fewer
 
-ahead413four:
+ahead656four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead413four
+	JCC        ahead656four
 
-ahead413fewer:
+ahead656fewer:
 	ADDQ $+4, R11
-	JZ   ahead413touched
+	JZ   ahead656touched
 
-ahead413one:
+ahead656one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead413one
+	JNZ        ahead656one
 
-ahead413touched:
+ahead656touched:
 	TESTQ SI, SI
-	JNZ   ahead413done
-	MOVQ  16(SP), SI
+	JNZ   ahead656done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead413row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead413done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead656row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead656done
 
-ahead413row:
-	MOVQ  aheadOff+72(FP), BX
+ahead656row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead413
+	JNZ   ahead656
 
-ahead413done:
+ahead656done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z7
 	VPBROADCASTQ   (DX), Z8
@@ -27070,19 +37324,34 @@ ahead413done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys412done
+	JGE            keys654done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset414
+	JEQ            offset657
 	MOVQ           (CX)(DI*8), R9
 
-offset414:
-	JMP keys412
+offset657:
+	JMP keys654
 
-keys412done:
+keys654done:
+	CMPQ    56(SP), $+0
+	JEQ     last658
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	JMP     aside658
+
+last658:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X7
@@ -27101,95 +37370,108 @@ keys412done:
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z8, Z6
 	VMOVUPS      Z6, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside658:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	CMPQ      64(SP), $+0
+	JEQ       resumed660
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
 
-keys415:
-	MOVQ  32(SP), DX
+resumed660:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys659:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead416done
+	JZ    ahead661done
 
-ahead416:
+ahead661:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead416fewer
+	JCS     ahead661fewer
 
-ahead416four:
+ahead661four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead416four
+	JCC        ahead661four
 
-ahead416fewer:
+ahead661fewer:
 	ADDQ $+4, R11
-	JZ   ahead416touched
+	JZ   ahead661touched
 
-ahead416one:
+ahead661one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead416one
+	JNZ        ahead661one
 
-ahead416touched:
+ahead661touched:
 	TESTQ SI, SI
-	JNZ   ahead416done
-	MOVQ  16(SP), SI
+	JNZ   ahead661done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead416row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead416done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead661row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead661done
 
-ahead416row:
-	MOVQ  aheadOff+72(FP), BX
+ahead661row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead416
+	JNZ   ahead661
 
-ahead416done:
+ahead661done:
 	LEAQ           (R8)(R9*1), DX
 	VBROADCASTSS   (AX), Z4
 	VMOVDQU8.Z     (DX), K2, X5
@@ -27200,19 +37482,31 @@ ahead416done:
 	ADDQ           $+4, AX
 	INCQ           DI
 	CMPQ           DI, keys+56(FP)
-	JGE            keys415done
+	JGE            keys659done
 	ADDQ           R10, R9
 	CMPQ           R9, (CX)(DI*8)
-	JEQ            offset417
+	JEQ            offset662
 	MOVQ           (CX)(DI*8), R9
 
-offset417:
-	JMP keys415
+offset662:
+	JMP keys659
 
-keys415done:
+keys659done:
+	CMPQ    56(SP), $+0
+	JEQ     last663
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	JMP     aside663
+
+last663:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X4
@@ -27223,65 +37517,128 @@ keys415done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z5, Z3
 	VMOVUPS      Z3, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside663:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead418done
+	JZ    ahead664done
 
-ahead418:
+ahead664:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead418fewer
+	JCS     ahead664fewer
 
-ahead418four:
+ahead664four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead418four
+	JCC        ahead664four
 
-ahead418fewer:
+ahead664fewer:
 	ADDQ $+4, CX
-	JZ   ahead418touched
+	JZ   ahead664touched
 
-ahead418one:
+ahead664one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead418one
+	JNZ        ahead664one
 
-ahead418touched:
+ahead664touched:
 	TESTQ SI, SI
-	JNZ   ahead418done
-	MOVQ  16(SP), SI
+	JNZ   ahead664done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead418row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead418done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead664row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead664done
 
-ahead418row:
-	MOVQ  aheadOff+72(FP), BX
+ahead664row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead418
+	JNZ   ahead664
 
-ahead418done:
+ahead664done:
 	VZEROUPPER
 	RET
 
@@ -27321,56 +37678,81 @@ DATA i4ValuesAVX512<>+56(SB)/4, $0xc0000000
 DATA i4ValuesAVX512<>+60(SB)/4, $0xbf800000
 GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func accumulateI4x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -27388,75 +37770,102 @@ width8:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed666
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	VMOVUPS 256(AX), Z7
+	VMOVUPS 320(AX), Z8
+	VMOVUPS 384(AX), Z9
+	VMOVUPS 448(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
+	VMOVUPS 256(AX), Z15
+	VMOVUPS 320(AX), Z16
+	VMOVUPS 384(AX), Z17
+	VMOVUPS 448(AX), Z18
 
-keys419:
-	MOVQ  32(SP), DI
+resumed666:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys665:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead420done
+	JZ    ahead667done
 
-ahead420:
+ahead667:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead420fewer
+	JCS     ahead667fewer
 
-ahead420four:
+ahead667four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead420four
+	JCC        ahead667four
 
-ahead420fewer:
+ahead667fewer:
 	ADDQ $+4, R12
-	JZ   ahead420touched
+	JZ   ahead667touched
 
-ahead420one:
+ahead667one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead420one
+	JNZ        ahead667one
 
-ahead420touched:
+ahead667touched:
 	TESTQ SI, SI
-	JNZ   ahead420done
-	MOVQ  16(SP), SI
+	JNZ   ahead667done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead420row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead420done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead667row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead667done
 
-ahead420row:
-	MOVQ  aheadOff+72(FP), BX
+ahead667row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead420
+	JNZ   ahead667
 
-ahead420done:
+ahead667done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z19
 	VPBROADCASTQ     (DI), Z20
@@ -27502,19 +37911,47 @@ ahead420done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys419done
+	JGE              keys665done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset421
+	JEQ              offset668
 	MOVQ             (DX)(R8*8), R10
 
-offset421:
-	JMP keys419
+offset668:
+	JMP keys665
 
-keys419done:
+keys665done:
+	CMPQ    56(SP), $+0
+	JEQ     last669
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	VMOVUPS Z7, 256(AX)
+	VMOVUPS Z8, 320(AX)
+	VMOVUPS Z9, 384(AX)
+	VMOVUPS Z10, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	VMOVUPS Z15, 256(AX)
+	VMOVUPS Z16, 320(AX)
+	VMOVUPS Z17, 384(AX)
+	VMOVUPS Z18, 448(AX)
+	JMP     aside669
+
+last669:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X19
@@ -27572,14 +38009,16 @@ keys419done:
 	VMOVUPS.Z    448(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
 	VMOVUPS      Z18, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside669:
+	ADDQ $+512, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -27589,75 +38028,94 @@ width4:
 	VMOVAPS Z2, Z8
 	VMOVAPS Z2, Z9
 	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed671
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	VMOVUPS 128(AX), Z9
+	VMOVUPS 192(AX), Z10
 
-keys422:
-	MOVQ  32(SP), DI
+resumed671:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys670:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead423done
+	JZ    ahead672done
 
-ahead423:
+ahead672:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead423fewer
+	JCS     ahead672fewer
 
-ahead423four:
+ahead672four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead423four
+	JCC        ahead672four
 
-ahead423fewer:
+ahead672fewer:
 	ADDQ $+4, R12
-	JZ   ahead423touched
+	JZ   ahead672touched
 
-ahead423one:
+ahead672one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead423one
+	JNZ        ahead672one
 
-ahead423touched:
+ahead672touched:
 	TESTQ SI, SI
-	JNZ   ahead423done
-	MOVQ  16(SP), SI
+	JNZ   ahead672done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead423row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead423done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead672row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead672done
 
-ahead423row:
-	MOVQ  aheadOff+72(FP), BX
+ahead672row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead423
+	JNZ   ahead672
 
-ahead423done:
+ahead672done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z11
 	VPBROADCASTQ     (DI), Z12
@@ -27683,19 +38141,39 @@ ahead423done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys422done
+	JGE              keys670done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset424
+	JEQ              offset673
 	MOVQ             (DX)(R8*8), R10
 
-offset424:
-	JMP keys422
+offset673:
+	JMP keys670
 
-keys422done:
+keys670done:
+	CMPQ    56(SP), $+0
+	JEQ     last674
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	VMOVUPS Z9, 128(AX)
+	VMOVUPS Z10, 192(AX)
+	JMP     aside674
+
+last674:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X11
@@ -27729,96 +38207,111 @@ keys422done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z10
 	VMOVUPS      Z10, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside674:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	CMPQ      64(SP), $+0
+	JEQ       resumed676
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
 
-keys425:
-	MOVQ  32(SP), DI
+resumed676:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys675:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead426done
+	JZ    ahead677done
 
-ahead426:
+ahead677:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead426fewer
+	JCS     ahead677fewer
 
-ahead426four:
+ahead677four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead426four
+	JCC        ahead677four
 
-ahead426fewer:
+ahead677fewer:
 	ADDQ $+4, R12
-	JZ   ahead426touched
+	JZ   ahead677touched
 
-ahead426one:
+ahead677one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead426one
+	JNZ        ahead677one
 
-ahead426touched:
+ahead677touched:
 	TESTQ SI, SI
-	JNZ   ahead426done
-	MOVQ  16(SP), SI
+	JNZ   ahead677done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead426row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead426done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead677row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead677done
 
-ahead426row:
-	MOVQ  aheadOff+72(FP), BX
+ahead677row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead426
+	JNZ   ahead677
 
-ahead426done:
+ahead677done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z5
 	VMOVDQU8.Z       (DI), K2, X6
@@ -27830,19 +38323,33 @@ ahead426done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys425done
+	JGE              keys675done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset427
+	JEQ              offset678
 	MOVQ             (DX)(R8*8), R10
 
-offset427:
-	JMP keys425
+offset678:
+	JMP keys675
 
-keys425done:
+keys675done:
+	CMPQ    56(SP), $+0
+	JEQ     last679
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	JMP     aside679
+
+last679:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X5
@@ -27860,118 +38367,206 @@ keys425done:
 	VMOVUPS.Z    (AX), K2, Z5
 	VFMADD231PS  Z5, Z3, Z4
 	VMOVUPS      Z4, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside679:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead428done
+	JZ    ahead680done
 
-ahead428:
+ahead680:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead428fewer
+	JCS     ahead680fewer
 
-ahead428four:
+ahead680four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead428four
+	JCC        ahead680four
 
-ahead428fewer:
+ahead680fewer:
 	ADDQ $+4, CX
-	JZ   ahead428touched
+	JZ   ahead680touched
 
-ahead428one:
+ahead680one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead428one
+	JNZ        ahead680one
 
-ahead428touched:
+ahead680touched:
 	TESTQ SI, SI
-	JNZ   ahead428done
-	MOVQ  16(SP), SI
+	JNZ   ahead680done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead428row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead428done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead680row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead680done
 
-ahead428row:
-	MOVQ  aheadOff+72(FP), BX
+ahead680row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead428
+	JNZ   ahead680
 
-ahead428done:
+ahead680done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -27997,76 +38592,112 @@ width8:
 	VMOVAPS Z2, Z24
 	VMOVAPS Z2, Z25
 	VMOVAPS Z2, Z26
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed682
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	VMOVUPS 256(AX), Z7
+	VMOVUPS 320(AX), Z8
+	VMOVUPS 384(AX), Z9
+	VMOVUPS 448(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
+	VMOVUPS 256(AX), Z15
+	VMOVUPS 320(AX), Z16
+	VMOVUPS 384(AX), Z17
+	VMOVUPS 448(AX), Z18
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z19
+	VMOVUPS 64(AX), Z20
+	VMOVUPS 128(AX), Z21
+	VMOVUPS 192(AX), Z22
+	VMOVUPS 256(AX), Z23
+	VMOVUPS 320(AX), Z24
+	VMOVUPS 384(AX), Z25
+	VMOVUPS 448(AX), Z26
 
-keys429:
-	MOVQ  32(SP), R8
+resumed682:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys681:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead430done
+	JZ    ahead683done
 
-ahead430:
+ahead683:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead430fewer
+	JCS     ahead683fewer
 
-ahead430four:
+ahead683four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead430four
+	JCC        ahead683four
 
-ahead430fewer:
+ahead683fewer:
 	ADDQ $+4, R13
-	JZ   ahead430touched
+	JZ   ahead683touched
 
-ahead430one:
+ahead683one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead430one
+	JNZ        ahead683one
 
-ahead430touched:
+ahead683touched:
 	TESTQ SI, SI
-	JNZ   ahead430done
-	MOVQ  16(SP), SI
+	JNZ   ahead683done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead430row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead430done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead683row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead683done
 
-ahead430row:
-	MOVQ  aheadOff+72(FP), BX
+ahead683row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead430
+	JNZ   ahead683
 
-ahead430done:
+ahead683done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z27
 	VBROADCASTSS     (AX)(CX*2), Z28
@@ -28122,19 +38753,56 @@ ahead430done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys429done
+	JGE              keys681done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset431
+	JEQ              offset684
 	MOVQ             (DI)(R9*8), R11
 
-offset431:
-	JMP keys429
+offset684:
+	JMP keys681
 
-keys429done:
+keys681done:
+	CMPQ    56(SP), $+0
+	JEQ     last685
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	VMOVUPS Z7, 256(AX)
+	VMOVUPS Z8, 320(AX)
+	VMOVUPS Z9, 384(AX)
+	VMOVUPS Z10, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	VMOVUPS Z15, 256(AX)
+	VMOVUPS Z16, 320(AX)
+	VMOVUPS Z17, 384(AX)
+	VMOVUPS Z18, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z19, (AX)
+	VMOVUPS Z20, 64(AX)
+	VMOVUPS Z21, 128(AX)
+	VMOVUPS Z22, 192(AX)
+	VMOVUPS Z23, 256(AX)
+	VMOVUPS Z24, 320(AX)
+	VMOVUPS Z25, 384(AX)
+	VMOVUPS Z26, 448(AX)
+	JMP     aside685
+
+last685:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X27
@@ -28219,14 +38887,16 @@ keys429done:
 	VMOVUPS.Z    448(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z26
 	VMOVUPS      Z26, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside685:
+	ADDQ $+512, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -28240,76 +38910,100 @@ width4:
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
 	VMOVAPS Z2, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed687
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	VMOVUPS 128(AX), Z9
+	VMOVUPS 192(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
 
-keys432:
-	MOVQ  32(SP), R8
+resumed687:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys686:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead433done
+	JZ    ahead688done
 
-ahead433:
+ahead688:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead433fewer
+	JCS     ahead688fewer
 
-ahead433four:
+ahead688four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead433four
+	JCC        ahead688four
 
-ahead433fewer:
+ahead688fewer:
 	ADDQ $+4, R13
-	JZ   ahead433touched
+	JZ   ahead688touched
 
-ahead433one:
+ahead688one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead433one
+	JNZ        ahead688one
 
-ahead433touched:
+ahead688touched:
 	TESTQ SI, SI
-	JNZ   ahead433done
-	MOVQ  16(SP), SI
+	JNZ   ahead688done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead433row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead433done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead688row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead688done
 
-ahead433row:
-	MOVQ  aheadOff+72(FP), BX
+ahead688row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead433
+	JNZ   ahead688
 
-ahead433done:
+ahead688done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -28341,19 +39035,44 @@ ahead433done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys432done
+	JGE              keys686done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset434
+	JEQ              offset689
 	MOVQ             (DI)(R9*8), R11
 
-offset434:
-	JMP keys432
+offset689:
+	JMP keys686
 
-keys432done:
+keys686done:
+	CMPQ    56(SP), $+0
+	JEQ     last690
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	VMOVUPS Z9, 128(AX)
+	VMOVUPS Z10, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	JMP     aside690
+
+last690:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -28402,98 +39121,115 @@ keys432done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z14
 	VMOVUPS      Z14, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside690:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	CMPQ      64(SP), $+0
+	JEQ       resumed692
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
 
-keys435:
-	MOVQ  32(SP), R8
+resumed692:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys691:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead436done
+	JZ    ahead693done
 
-ahead436:
+ahead693:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead436fewer
+	JCS     ahead693fewer
 
-ahead436four:
+ahead693four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead436four
+	JCC        ahead693four
 
-ahead436fewer:
+ahead693fewer:
 	ADDQ $+4, R13
-	JZ   ahead436touched
+	JZ   ahead693touched
 
-ahead436one:
+ahead693one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead436one
+	JNZ        ahead693one
 
-ahead436touched:
+ahead693touched:
 	TESTQ SI, SI
-	JNZ   ahead436done
-	MOVQ  16(SP), SI
+	JNZ   ahead693done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead436row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead436done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead693row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead693done
 
-ahead436row:
-	MOVQ  aheadOff+72(FP), BX
+ahead693row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead436
+	JNZ   ahead693
 
-ahead436done:
+ahead693done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z6
 	VBROADCASTSS     (AX)(CX*2), Z7
@@ -28508,19 +39244,35 @@ ahead436done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys435done
+	JGE              keys691done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset437
+	JEQ              offset694
 	MOVQ             (DI)(R9*8), R11
 
-offset437:
-	JMP keys435
+offset694:
+	JMP keys691
 
-keys435done:
+keys691done:
+	CMPQ    56(SP), $+0
+	JEQ     last695
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	JMP     aside695
+
+last695:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X6
@@ -28545,118 +39297,206 @@ keys435done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z5
 	VMOVUPS      Z5, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside695:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead438done
+	JZ    ahead696done
 
-ahead438:
+ahead696:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead438fewer
+	JCS     ahead696fewer
 
-ahead438four:
+ahead696four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead438four
+	JCC        ahead696four
 
-ahead438fewer:
+ahead696fewer:
 	ADDQ $+4, CX
-	JZ   ahead438touched
+	JZ   ahead696touched
 
-ahead438one:
+ahead696one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead438one
+	JNZ        ahead696one
 
-ahead438touched:
+ahead696touched:
 	TESTQ SI, SI
-	JNZ   ahead438done
-	MOVQ  16(SP), SI
+	JNZ   ahead696done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead438row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead438done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead696row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead696done
 
-ahead438row:
-	MOVQ  aheadOff+72(FP), BX
+ahead696row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead438
+	JNZ   ahead696
 
-ahead438done:
+ahead696done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -28674,76 +39514,105 @@ width4:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed698
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	VMOVUPS 128(AX), Z9
+	VMOVUPS 192(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
+	VMOVUPS 128(AX), Z17
+	VMOVUPS 192(AX), Z18
 
-keys439:
-	MOVQ  32(SP), R8
+resumed698:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys697:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead440done
+	JZ    ahead699done
 
-ahead440:
+ahead699:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead440fewer
+	JCS     ahead699fewer
 
-ahead440four:
+ahead699four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead440four
+	JCC        ahead699four
 
-ahead440fewer:
+ahead699fewer:
 	ADDQ $+4, R13
-	JZ   ahead440touched
+	JZ   ahead699touched
 
-ahead440one:
+ahead699one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead440one
+	JNZ        ahead699one
 
-ahead440touched:
+ahead699touched:
 	TESTQ SI, SI
-	JNZ   ahead440done
-	MOVQ  16(SP), SI
+	JNZ   ahead699done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead440row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead440done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead699row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead699done
 
-ahead440row:
-	MOVQ  aheadOff+72(FP), BX
+ahead699row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead440
+	JNZ   ahead699
 
-ahead440done:
+ahead699done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z19
 	VBROADCASTSS     (AX)(CX*2), Z20
@@ -28779,19 +39648,49 @@ ahead440done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys439done
+	JGE              keys697done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset441
+	JEQ              offset700
 	MOVQ             (DI)(R9*8), R11
 
-offset441:
-	JMP keys439
+offset700:
+	JMP keys697
 
-keys439done:
+keys697done:
+	CMPQ    56(SP), $+0
+	JEQ     last701
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	VMOVUPS Z9, 128(AX)
+	VMOVUPS Z10, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	VMOVUPS Z17, 128(AX)
+	VMOVUPS Z18, 192(AX)
+	JMP     aside701
+
+last701:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X19
@@ -28855,99 +39754,118 @@ keys439done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
 	VMOVUPS      Z18, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside701:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	CMPQ      64(SP), $+0
+	JEQ       resumed703
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
 
-keys442:
-	MOVQ  32(SP), R8
+resumed703:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys702:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead443done
+	JZ    ahead704done
 
-ahead443:
+ahead704:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead443fewer
+	JCS     ahead704fewer
 
-ahead443four:
+ahead704four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead443four
+	JCC        ahead704four
 
-ahead443fewer:
+ahead704fewer:
 	ADDQ $+4, R13
-	JZ   ahead443touched
+	JZ   ahead704touched
 
-ahead443one:
+ahead704one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead443one
+	JNZ        ahead704one
 
-ahead443touched:
+ahead704touched:
 	TESTQ SI, SI
-	JNZ   ahead443done
-	MOVQ  16(SP), SI
+	JNZ   ahead704done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead443row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead443done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead704row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead704done
 
-ahead443row:
-	MOVQ  aheadOff+72(FP), BX
+ahead704row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead443
+	JNZ   ahead704
 
-ahead443done:
+ahead704done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z7
 	VBROADCASTSS     (AX)(CX*2), Z8
@@ -28963,19 +39881,37 @@ ahead443done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys442done
+	JGE              keys702done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset444
+	JEQ              offset705
 	MOVQ             (DI)(R9*8), R11
 
-offset444:
-	JMP keys442
+offset705:
+	JMP keys702
 
-keys442done:
+keys702done:
+	CMPQ    56(SP), $+0
+	JEQ     last706
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	JMP     aside706
+
+last706:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X7
@@ -29007,118 +39943,206 @@ keys442done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z6
 	VMOVUPS      Z6, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside706:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead445done
+	JZ    ahead707done
 
-ahead445:
+ahead707:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead445fewer
+	JCS     ahead707fewer
 
-ahead445four:
+ahead707four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead445four
+	JCC        ahead707four
 
-ahead445fewer:
+ahead707fewer:
 	ADDQ $+4, CX
-	JZ   ahead445touched
+	JZ   ahead707touched
 
-ahead445one:
+ahead707one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead445one
+	JNZ        ahead707one
 
-ahead445touched:
+ahead707touched:
 	TESTQ SI, SI
-	JNZ   ahead445done
-	MOVQ  16(SP), SI
+	JNZ   ahead707done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead445row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead445done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead707row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead707done
 
-ahead445row:
-	MOVQ  aheadOff+72(FP), BX
+ahead707row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead445
+	JNZ   ahead707
 
-ahead445done:
+ahead707done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -29140,77 +40164,111 @@ width4:
 	VMOVAPS Z2, Z20
 	VMOVAPS Z2, Z21
 	VMOVAPS Z2, Z22
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed709
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	VMOVUPS 128(AX), Z9
+	VMOVUPS 192(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
+	VMOVUPS 128(AX), Z17
+	VMOVUPS 192(AX), Z18
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z19
+	VMOVUPS 64(AX), Z20
+	VMOVUPS 128(AX), Z21
+	VMOVUPS 192(AX), Z22
 
-keys446:
-	MOVQ  32(SP), R8
+resumed709:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys708:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead447done
+	JZ    ahead710done
 
-ahead447:
+ahead710:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead447fewer
+	JCS     ahead710fewer
 
-ahead447four:
+ahead710four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead447four
+	JCC        ahead710four
 
-ahead447fewer:
+ahead710fewer:
 	ADDQ $+4, R13
-	JZ   ahead447touched
+	JZ   ahead710touched
 
-ahead447one:
+ahead710one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead447one
+	JNZ        ahead710one
 
-ahead447touched:
+ahead710touched:
 	TESTQ SI, SI
-	JNZ   ahead447done
-	MOVQ  16(SP), SI
+	JNZ   ahead710done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead447row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead447done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead710row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead710done
 
-ahead447row:
-	MOVQ  aheadOff+72(FP), BX
+ahead710row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead447
+	JNZ   ahead710
 
-ahead447done:
+ahead710done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z23
 	VBROADCASTSS     (AX)(CX*2), Z24
@@ -29251,19 +40309,54 @@ ahead447done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys446done
+	JGE              keys708done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset448
+	JEQ              offset711
 	MOVQ             (DI)(R9*8), R11
 
-offset448:
-	JMP keys446
+offset711:
+	JMP keys708
 
-keys446done:
+keys708done:
+	CMPQ    56(SP), $+0
+	JEQ     last712
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	VMOVUPS Z9, 128(AX)
+	VMOVUPS Z10, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	VMOVUPS Z17, 128(AX)
+	VMOVUPS Z18, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z19, (AX)
+	VMOVUPS Z20, 64(AX)
+	VMOVUPS Z21, 128(AX)
+	VMOVUPS Z22, 192(AX)
+	JMP     aside712
+
+last712:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X23
@@ -29342,101 +40435,122 @@ keys446done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z22
 	VMOVUPS      Z22, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside712:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	VMOVAPS   Z2, Z7
+	CMPQ      64(SP), $+0
+	JEQ       resumed714
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
 
-keys449:
-	MOVQ  32(SP), R8
+resumed714:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys713:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead450done
+	JZ    ahead715done
 
-ahead450:
+ahead715:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead450fewer
+	JCS     ahead715fewer
 
-ahead450four:
+ahead715four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead450four
+	JCC        ahead715four
 
-ahead450fewer:
+ahead715fewer:
 	ADDQ $+4, R13
-	JZ   ahead450touched
+	JZ   ahead715touched
 
-ahead450one:
+ahead715one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead450one
+	JNZ        ahead715one
 
-ahead450touched:
+ahead715touched:
 	TESTQ SI, SI
-	JNZ   ahead450done
-	MOVQ  16(SP), SI
+	JNZ   ahead715done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead450row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead450done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead715row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead715done
 
-ahead450row:
-	MOVQ  aheadOff+72(FP), BX
+ahead715row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead450
+	JNZ   ahead715
 
-ahead450done:
+ahead715done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z8
 	VBROADCASTSS     (AX)(CX*2), Z9
@@ -29454,19 +40568,39 @@ ahead450done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys449done
+	JGE              keys713done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset451
+	JEQ              offset716
 	MOVQ             (DI)(R9*8), R11
 
-offset451:
-	JMP keys449
+offset716:
+	JMP keys713
 
-keys449done:
+keys713done:
+	CMPQ    56(SP), $+0
+	JEQ     last717
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	JMP     aside717
+
+last717:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X8
@@ -29505,118 +40639,206 @@ keys449done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z7
 	VMOVUPS      Z7, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside717:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead452done
+	JZ    ahead718done
 
-ahead452:
+ahead718:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead452fewer
+	JCS     ahead718fewer
 
-ahead452four:
+ahead718four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead452four
+	JCC        ahead718four
 
-ahead452fewer:
+ahead718fewer:
 	ADDQ $+4, CX
-	JZ   ahead452touched
+	JZ   ahead718touched
 
-ahead452one:
+ahead718one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead452one
+	JNZ        ahead718one
 
-ahead452touched:
+ahead718touched:
 	TESTQ SI, SI
-	JNZ   ahead452done
-	MOVQ  16(SP), SI
+	JNZ   ahead718done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead452row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead452done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead718row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead718done
 
-ahead452row:
-	MOVQ  aheadOff+72(FP), BX
+ahead718row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead452
+	JNZ   ahead718
 
-ahead452done:
+ahead718done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -29642,77 +40864,116 @@ width4:
 	VMOVAPS Z2, Z24
 	VMOVAPS Z2, Z25
 	VMOVAPS Z2, Z26
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed720
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	VMOVUPS 128(AX), Z5
+	VMOVUPS 192(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	VMOVUPS 128(AX), Z9
+	VMOVUPS 192(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	VMOVUPS 128(AX), Z13
+	VMOVUPS 192(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
+	VMOVUPS 128(AX), Z17
+	VMOVUPS 192(AX), Z18
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z19
+	VMOVUPS 64(AX), Z20
+	VMOVUPS 128(AX), Z21
+	VMOVUPS 192(AX), Z22
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z23
+	VMOVUPS 64(AX), Z24
+	VMOVUPS 128(AX), Z25
+	VMOVUPS 192(AX), Z26
 
-keys453:
-	MOVQ  32(SP), R8
+resumed720:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys719:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead454done
+	JZ    ahead721done
 
-ahead454:
+ahead721:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead454fewer
+	JCS     ahead721fewer
 
-ahead454four:
+ahead721four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead454four
+	JCC        ahead721four
 
-ahead454fewer:
+ahead721fewer:
 	ADDQ $+4, R13
-	JZ   ahead454touched
+	JZ   ahead721touched
 
-ahead454one:
+ahead721one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead454one
+	JNZ        ahead721one
 
-ahead454touched:
+ahead721touched:
 	TESTQ SI, SI
-	JNZ   ahead454done
-	MOVQ  16(SP), SI
+	JNZ   ahead721done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead454row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead454done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead721row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead721done
 
-ahead454row:
-	MOVQ  aheadOff+72(FP), BX
+ahead721row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead454
+	JNZ   ahead721
 
-ahead454done:
+ahead721done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z27
 	VBROADCASTSS     (AX)(CX*2), Z28
@@ -29757,19 +41018,59 @@ ahead454done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys453done
+	JGE              keys719done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset455
+	JEQ              offset722
 	MOVQ             (DI)(R9*8), R11
 
-offset455:
-	JMP keys453
+offset722:
+	JMP keys719
 
-keys453done:
+keys719done:
+	CMPQ    56(SP), $+0
+	JEQ     last723
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, 128(AX)
+	VMOVUPS Z6, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	VMOVUPS Z9, 128(AX)
+	VMOVUPS Z10, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	VMOVUPS Z13, 128(AX)
+	VMOVUPS Z14, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	VMOVUPS Z17, 128(AX)
+	VMOVUPS Z18, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z19, (AX)
+	VMOVUPS Z20, 64(AX)
+	VMOVUPS Z21, 128(AX)
+	VMOVUPS Z22, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z23, (AX)
+	VMOVUPS Z24, 64(AX)
+	VMOVUPS Z25, 128(AX)
+	VMOVUPS Z26, 192(AX)
+	JMP     aside723
+
+last723:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X27
@@ -29863,14 +41164,16 @@ keys453done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z26
 	VMOVUPS      Z26, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+32, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside723:
+	ADDQ $+256, 8(SP)
+	ADDQ $+32, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -29884,77 +41187,104 @@ width2:
 	VMOVAPS Z2, Z12
 	VMOVAPS Z2, Z13
 	VMOVAPS Z2, Z14
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed725
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
 
-keys456:
-	MOVQ  32(SP), R8
+resumed725:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys724:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead457done
+	JZ    ahead726done
 
-ahead457:
+ahead726:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead457fewer
+	JCS     ahead726fewer
 
-ahead457four:
+ahead726four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead457four
+	JCC        ahead726four
 
-ahead457fewer:
+ahead726fewer:
 	ADDQ $+4, R13
-	JZ   ahead457touched
+	JZ   ahead726touched
 
-ahead457one:
+ahead726one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead457one
+	JNZ        ahead726one
 
-ahead457touched:
+ahead726touched:
 	TESTQ SI, SI
-	JNZ   ahead457done
-	MOVQ  16(SP), SI
+	JNZ   ahead726done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead457row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead457done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead726row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead726done
 
-ahead457row:
-	MOVQ  aheadOff+72(FP), BX
+ahead726row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead457
+	JNZ   ahead726
 
-ahead457done:
+ahead726done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z15
 	VBROADCASTSS     (AX)(CX*2), Z16
@@ -29981,19 +41311,47 @@ ahead457done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys456done
+	JGE              keys724done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset458
+	JEQ              offset727
 	MOVQ             (DI)(R9*8), R11
 
-offset458:
-	JMP keys456
+offset727:
+	JMP keys724
 
-keys456done:
+keys724done:
+	CMPQ    56(SP), $+0
+	JEQ     last728
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	JMP     aside728
+
+last728:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X15
@@ -30051,102 +41409,125 @@ keys456done:
 	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z14
 	VMOVUPS      Z14, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside728:
+	ADDQ $+128, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	VMOVAPS Z2, Z8
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	VMOVAPS   Z2, Z7
+	VMOVAPS   Z2, Z8
+	CMPQ      64(SP), $+0
+	JEQ       resumed730
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
 
-keys459:
-	MOVQ  32(SP), R8
+resumed730:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys729:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead460done
+	JZ    ahead731done
 
-ahead460:
+ahead731:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead460fewer
+	JCS     ahead731fewer
 
-ahead460four:
+ahead731four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead460four
+	JCC        ahead731four
 
-ahead460fewer:
+ahead731fewer:
 	ADDQ $+4, R13
-	JZ   ahead460touched
+	JZ   ahead731touched
 
-ahead460one:
+ahead731one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead460one
+	JNZ        ahead731one
 
-ahead460touched:
+ahead731touched:
 	TESTQ SI, SI
-	JNZ   ahead460done
-	MOVQ  16(SP), SI
+	JNZ   ahead731done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead460row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead460done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead731row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead731done
 
-ahead460row:
-	MOVQ  aheadOff+72(FP), BX
+ahead731row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead460
+	JNZ   ahead731
 
-ahead460done:
+ahead731done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z9
 	VBROADCASTSS     (AX)(CX*2), Z10
@@ -30165,19 +41546,41 @@ ahead460done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys459done
+	JGE              keys729done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset461
+	JEQ              offset732
 	MOVQ             (DI)(R9*8), R11
 
-offset461:
-	JMP keys459
+offset732:
+	JMP keys729
 
-keys459done:
+keys729done:
+	CMPQ    56(SP), $+0
+	JEQ     last733
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	JMP     aside733
+
+last733:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X9
@@ -30223,118 +41626,206 @@ keys459done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z8
 	VMOVUPS      Z8, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside733:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead462done
+	JZ    ahead734done
 
-ahead462:
+ahead734:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead462fewer
+	JCS     ahead734fewer
 
-ahead462four:
+ahead734four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead462four
+	JCC        ahead734four
 
-ahead462fewer:
+ahead734fewer:
 	ADDQ $+4, CX
-	JZ   ahead462touched
+	JZ   ahead734touched
 
-ahead462one:
+ahead734one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead462one
+	JNZ        ahead734one
 
-ahead462touched:
+ahead734touched:
 	TESTQ SI, SI
-	JNZ   ahead462done
-	MOVQ  16(SP), SI
+	JNZ   ahead734done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead462row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead462done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead734row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead734done
 
-ahead462row:
-	MOVQ  aheadOff+72(FP), BX
+ahead734row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead462
+	JNZ   ahead734
 
-ahead462done:
+ahead734done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -30350,77 +41841,107 @@ width2:
 	VMOVAPS Z2, Z14
 	VMOVAPS Z2, Z15
 	VMOVAPS Z2, Z16
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed736
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
 
-keys463:
-	MOVQ  32(SP), R9
+resumed736:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys735:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead464done
+	JZ    ahead737done
 
-ahead464:
+ahead737:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead464fewer
+	JCS     ahead737fewer
 
-ahead464four:
+ahead737four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead464four
+	JCC        ahead737four
 
-ahead464fewer:
+ahead737fewer:
 	ADDQ $+4, R14
-	JZ   ahead464touched
+	JZ   ahead737touched
 
-ahead464one:
+ahead737one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead464one
+	JNZ        ahead737one
 
-ahead464touched:
+ahead737touched:
 	TESTQ SI, SI
-	JNZ   ahead464done
-	MOVQ  16(SP), SI
+	JNZ   ahead737done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead464row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead464done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead737row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead737done
 
-ahead464row:
-	MOVQ  aheadOff+72(FP), BX
+ahead737row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead464
+	JNZ   ahead737
 
-ahead464done:
+ahead737done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z17
 	VBROADCASTSS     (AX)(CX*2), Z18
@@ -30450,19 +41971,50 @@ ahead464done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys463done
+	JGE              keys735done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset465
+	JEQ              offset738
 	MOVQ             (R8)(R10*8), R12
 
-offset465:
-	JMP keys463
+offset738:
+	JMP keys735
 
-keys463done:
+keys735done:
+	CMPQ    56(SP), $+0
+	JEQ     last739
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	JMP     aside739
+
+last739:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X17
@@ -30529,103 +42081,128 @@ keys463done:
 	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z16
 	VMOVUPS      Z16, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside739:
+	ADDQ $+128, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	VMOVAPS Z2, Z8
-	VMOVAPS Z2, Z9
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	VMOVAPS   Z2, Z7
+	VMOVAPS   Z2, Z8
+	VMOVAPS   Z2, Z9
+	CMPQ      64(SP), $+0
+	JEQ       resumed741
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z9
 
-keys466:
-	MOVQ  32(SP), R9
+resumed741:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys740:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead467done
+	JZ    ahead742done
 
-ahead467:
+ahead742:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead467fewer
+	JCS     ahead742fewer
 
-ahead467four:
+ahead742four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead467four
+	JCC        ahead742four
 
-ahead467fewer:
+ahead742fewer:
 	ADDQ $+4, R14
-	JZ   ahead467touched
+	JZ   ahead742touched
 
-ahead467one:
+ahead742one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead467one
+	JNZ        ahead742one
 
-ahead467touched:
+ahead742touched:
 	TESTQ SI, SI
-	JNZ   ahead467done
-	MOVQ  16(SP), SI
+	JNZ   ahead742done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead467row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead467done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead742row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead742done
 
-ahead467row:
-	MOVQ  aheadOff+72(FP), BX
+ahead742row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead467
+	JNZ   ahead742
 
-ahead467done:
+ahead742done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z10
 	VBROADCASTSS     (AX)(CX*2), Z11
@@ -30646,19 +42223,43 @@ ahead467done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys466done
+	JGE              keys740done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset468
+	JEQ              offset743
 	MOVQ             (R8)(R10*8), R12
 
-offset468:
-	JMP keys466
+offset743:
+	JMP keys740
 
-keys466done:
+keys740done:
+	CMPQ    56(SP), $+0
+	JEQ     last744
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	JMP     aside744
+
+last744:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X10
@@ -30711,118 +42312,206 @@ keys466done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z9
 	VMOVUPS      Z9, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside744:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead469done
+	JZ    ahead745done
 
-ahead469:
+ahead745:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead469fewer
+	JCS     ahead745fewer
 
-ahead469four:
+ahead745four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead469four
+	JCC        ahead745four
 
-ahead469fewer:
+ahead745fewer:
 	ADDQ $+4, CX
-	JZ   ahead469touched
+	JZ   ahead745touched
 
-ahead469one:
+ahead745one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead469one
+	JNZ        ahead745one
 
-ahead469touched:
+ahead745touched:
 	TESTQ SI, SI
-	JNZ   ahead469done
-	MOVQ  16(SP), SI
+	JNZ   ahead745done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead469row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead469done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead745row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead745done
 
-ahead469row:
-	MOVQ  aheadOff+72(FP), BX
+ahead745row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead469
+	JNZ   ahead745
 
-ahead469done:
+ahead745done:
 	VZEROUPPER
 	RET
 
-// func accumulateI4x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateI4x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $40-96
+TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $72-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width2:
-	CMPQ    8(SP), $+32
+	CMPQ    16(SP), $+32
 	JLT     width2done
 	VMOVAPS Z2, Z3
 	VMOVAPS Z2, Z4
@@ -30840,77 +42529,110 @@ width2:
 	VMOVAPS Z2, Z16
 	VMOVAPS Z2, Z17
 	VMOVAPS Z2, Z18
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed747
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	VMOVUPS (AX), Z3
+	VMOVUPS 64(AX), Z4
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z5
+	VMOVUPS 64(AX), Z6
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z7
+	VMOVUPS 64(AX), Z8
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z9
+	VMOVUPS 64(AX), Z10
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z11
+	VMOVUPS 64(AX), Z12
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z13
+	VMOVUPS 64(AX), Z14
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z15
+	VMOVUPS 64(AX), Z16
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z17
+	VMOVUPS 64(AX), Z18
 
-keys470:
-	MOVQ  32(SP), R9
+resumed747:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys746:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead471done
+	JZ    ahead748done
 
-ahead471:
+ahead748:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead471fewer
+	JCS     ahead748fewer
 
-ahead471four:
+ahead748four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead471four
+	JCC        ahead748four
 
-ahead471fewer:
+ahead748fewer:
 	ADDQ $+4, R14
-	JZ   ahead471touched
+	JZ   ahead748touched
 
-ahead471one:
+ahead748one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead471one
+	JNZ        ahead748one
 
-ahead471touched:
+ahead748touched:
 	TESTQ SI, SI
-	JNZ   ahead471done
-	MOVQ  16(SP), SI
+	JNZ   ahead748done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead471row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead471done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead748row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead748done
 
-ahead471row:
-	MOVQ  aheadOff+72(FP), BX
+ahead748row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead471
+	JNZ   ahead748
 
-ahead471done:
+ahead748done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z19
 	VBROADCASTSS     (AX)(CX*2), Z20
@@ -30942,19 +42664,53 @@ ahead471done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys470done
+	JGE              keys746done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset472
+	JEQ              offset749
 	MOVQ             (R8)(R10*8), R12
 
-offset472:
-	JMP keys470
+offset749:
+	JMP keys746
 
-keys470done:
+keys746done:
+	CMPQ    56(SP), $+0
+	JEQ     last750
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, (AX)
+	VMOVUPS Z12, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, (AX)
+	VMOVUPS Z14, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z17, (AX)
+	VMOVUPS Z18, 64(AX)
+	JMP     aside750
+
+last750:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X19
@@ -31030,104 +42786,131 @@ keys470done:
 	VMOVUPS.Z    64(AX), K1, Z4
 	VFMADD231PS  Z4, Z3, Z18
 	VMOVUPS      Z18, 64(AX)
-	ADDQ         $+128, o+0(FP)
-	ADDQ         $+16, (SP)
-	SUBQ         $+32, 8(SP)
-	JMP          width2
+
+aside750:
+	ADDQ $+128, 8(SP)
+	ADDQ $+16, (SP)
+	SUBQ $+32, 16(SP)
+	JMP  width2
 
 width2done:
 rest:
-	CMPQ    8(SP), $+0
-	JLE     done
-	MOVQ    $+16, AX
-	CMPQ    8(SP), AX
-	CMOVQLT 8(SP), AX
-	MOVL    $0xffffffff, DX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K1
-	LEAQ    1(AX), AX
-	SHRQ    $0x01, AX
-	BZHIL   AX, DX, CX
-	KMOVW   CX, K2
-	VMOVAPS Z2, Z3
-	VMOVAPS Z2, Z4
-	VMOVAPS Z2, Z5
-	VMOVAPS Z2, Z6
-	VMOVAPS Z2, Z7
-	VMOVAPS Z2, Z8
-	VMOVAPS Z2, Z9
-	VMOVAPS Z2, Z10
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
-	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	LEAQ    (CX)(CX*2), DI
-	MOVQ    off+48(FP), R8
-	MOVQ    v+40(FP), R11
-	ADDQ    (SP), R11
-	XORQ    R10, R10
-	MOVQ    off+48(FP), R9
-	MOVQ    (R9), R12
-	XORL    R13, R13
-	CMPQ    keys+56(FP), $+1
-	SETGT   R13
-	MOVQ    (R9)(R13*8), R13
-	SUBQ    R12, R13
+	CMPQ      16(SP), $+0
+	JLE       done
+	MOVQ      $+16, AX
+	CMPQ      16(SP), AX
+	CMOVQLT   16(SP), AX
+	MOVL      $0xffffffff, DX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K1
+	LEAQ      1(AX), AX
+	SHRQ      $0x01, AX
+	BZHIL     AX, DX, CX
+	KMOVW     CX, K2
+	VMOVAPS   Z2, Z3
+	VMOVAPS   Z2, Z4
+	VMOVAPS   Z2, Z5
+	VMOVAPS   Z2, Z6
+	VMOVAPS   Z2, Z7
+	VMOVAPS   Z2, Z8
+	VMOVAPS   Z2, Z9
+	VMOVAPS   Z2, Z10
+	CMPQ      64(SP), $+0
+	JEQ       resumed752
+	MOVQ      dim+8(FP), CX
+	MOVQ      heads+64(FP), AX
+	MOVQ      40(AX), AX
+	SHLQ      $0x02, AX
+	ADDQ      8(SP), AX
+	SHLQ      $0x02, CX
+	VMOVUPS.Z (AX), K1, Z3
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z5
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z6
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z7
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z8
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z9
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z10
 
-keys473:
-	MOVQ  32(SP), R9
+resumed752:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	LEAQ  (CX)(CX*2), DI
+	MOVQ  off+48(FP), R8
+	MOVQ  v+40(FP), R11
+	ADDQ  (SP), R11
+	XORQ  R10, R10
+	MOVQ  off+48(FP), R9
+	MOVQ  (R9), R12
+	XORL  R13, R13
+	CMPQ  keys+56(FP), $+1
+	SETGT R13
+	MOVQ  (R9)(R13*8), R13
+	SUBQ  R12, R13
+
+keys751:
+	MOVQ  40(SP), R9
 	TESTQ R9, R9
-	JZ    ahead474done
+	JZ    ahead753done
 
-ahead474:
+ahead753:
 	MOVQ    SI, R14
 	CMPQ    R9, R14
 	CMOVQCS R9, R14
 	SUBQ    R14, SI
 	SUBQ    R14, R9
 	SUBQ    $+4, R14
-	JCS     ahead474fewer
+	JCS     ahead753fewer
 
-ahead474four:
+ahead753four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R14
-	JCC        ahead474four
+	JCC        ahead753four
 
-ahead474fewer:
+ahead753fewer:
 	ADDQ $+4, R14
-	JZ   ahead474touched
+	JZ   ahead753touched
 
-ahead474one:
+ahead753one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R14
-	JNZ        ahead474one
+	JNZ        ahead753one
 
-ahead474touched:
+ahead753touched:
 	TESTQ SI, SI
-	JNZ   ahead474done
-	MOVQ  16(SP), SI
+	JNZ   ahead753done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead474row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead474done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead753row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead753done
 
-ahead474row:
-	MOVQ  aheadOff+72(FP), BX
+ahead753row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R9, R9
-	JNZ   ahead474
+	JNZ   ahead753
 
-ahead474done:
+ahead753done:
 	LEAQ             (R11)(R12*1), R9
 	VBROADCASTSS     (AX), Z11
 	VBROADCASTSS     (AX)(CX*2), Z12
@@ -31149,19 +42932,45 @@ ahead474done:
 	ADDQ             $+4, DX
 	INCQ             R10
 	CMPQ             R10, keys+56(FP)
-	JGE              keys473done
+	JGE              keys751done
 	ADDQ             R13, R12
 	CMPQ             R12, (R8)(R10*8)
-	JEQ              offset475
+	JEQ              offset754
 	MOVQ             (R8)(R10*8), R12
 
-offset475:
-	JMP keys473
+offset754:
+	JMP keys751
 
-keys473done:
+keys751done:
+	CMPQ    56(SP), $+0
+	JEQ     last755
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	JMP     aside755
+
+last755:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X11
@@ -31221,64 +43030,127 @@ keys473done:
 	VMOVUPS.Z    (AX), K2, Z4
 	VFMADD231PS  Z4, Z3, Z10
 	VMOVUPS      Z10, K1, (AX)
-	ADDQ         $+64, o+0(FP)
-	ADDQ         $+8, (SP)
-	SUBQ         $+16, 8(SP)
-	JMP          rest
+
+aside755:
+	ADDQ $+64, 8(SP)
+	ADDQ $+8, (SP)
+	SUBQ $+16, 16(SP)
+	JMP  rest
 
 done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead476done
+	JZ    ahead756done
 
-ahead476:
+ahead756:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead476fewer
+	JCS     ahead756fewer
 
-ahead476four:
+ahead756four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead476four
+	JCC        ahead756four
 
-ahead476fewer:
+ahead756fewer:
 	ADDQ $+4, CX
-	JZ   ahead476touched
+	JZ   ahead756touched
 
-ahead476one:
+ahead756one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead476one
+	JNZ        ahead756one
 
-ahead476touched:
+ahead756touched:
 	TESTQ SI, SI
-	JNZ   ahead476done
-	MOVQ  16(SP), SI
+	JNZ   ahead756done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead476row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead476done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead756row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead756done
 
-ahead476row:
-	MOVQ  aheadOff+72(FP), BX
+ahead756row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead476
+	JNZ   ahead756
 
-ahead476done:
+ahead756done:
 	VZEROUPPER
 	RET

@@ -7,14 +7,14 @@ package simd
 // accumulateF32x4Turns computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 4 rows.
 //
 //go:noescape
-func accumulateF32x4Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x4Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF32x6Turns computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 6 rows.
 //
 //go:noescape
-func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // accumulateF32x8Turns computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for 8 rows.
 //
 //go:noescape
-func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

@@ -2,15 +2,12 @@
 
 //go:build amd64
 
-// func accumulateF32x4Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x4Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x4Turns(SB), $2192-96
+TEXT ·accumulateF32x4Turns(SB), $2232-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 2112(SP)
-	MOVQ   $+0, 2120(SP)
-	MOVQ   dim+8(FP), AX
-	MOVQ   AX, 2128(SP)
 	MOVQ   keys+56(FP), CX
 	MOVQ   dim+8(FP), AX
 	ADDQ   $+7, CX
@@ -18,97 +15,139 @@ TEXT ·accumulateF32x4Turns(SB), $2192-96
 	SHRQ   $0x07, AX
 	IMULQ  AX, CX
 	IMUL3Q $+2, CX, CX
-	MOVQ   aheadKeys+80(FP), AX
-	MOVQ   $+0, 2136(SP)
-	MOVQ   $+0, 2152(SP)
-	XORQ   BX, BX
-	XORQ   SI, SI
+	MOVQ   heads+64(FP), AX
 	TESTQ  AX, AX
-	JZ     nothingAhead
-	MOVQ   aheadOff+72(FP), DX
-	MOVQ   aheadLines+88(FP), DI
-	MOVQ   (DX), BX
-	MOVQ   -8(DX)(AX*8), DX
-	SUBQ   BX, DX
-	ADDQ   ahead+64(FP), BX
-	MOVQ   AX, 2144(SP)
-	MOVQ   DI, SI
-	SHLQ   $0x06, DI
-	ADDQ   DI, DX
-	IMULQ  AX, DI
-	CMPQ   DX, DI
-	JNE    apart
-	MOVQ   $+1, 2144(SP)
-	IMULQ  AX, SI
+	JZ     oneHead
+	IMULQ  (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 2152(SP)
+	MOVQ  $+0, 2168(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 2160(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 2160(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 2152(SP)
+	MOVQ  AX, 2168(SP)
 
 nothingAhead:
+	MOVQ    $+0, 2184(SP)
+	MOVQ    $+0, 2192(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 2184(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 2176(SP)
+
 stretch:
+	MOVQ  o+0(FP), AX
+	MOVQ  AX, 2144(SP)
+	MOVQ  $+0, 2128(SP)
+	MOVQ  dim+8(FP), AX
+	MOVQ  AX, 2136(SP)
+	MOVQ  heads+64(FP), CX
+	MOVQ  2112(SP), AX
+	TESTQ CX, CX
+	JZ    inFrame
+	MOVQ  40(CX), CX
+	MOVQ  o+0(FP), AX
+	LEAQ  (AX)(CX*4), AX
+
+inFrame:
+	MOVQ AX, 2120(SP)
+
+part:
+	CMPQ         2192(SP), $+0
+	JNE          begun
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         2112(SP), AX
-	VMOVAPS      Z0, (AX)
-	VMOVAPS      Z0, 64(AX)
-	VMOVAPS      Z0, 128(AX)
-	VMOVAPS      Z0, 192(AX)
-	VMOVAPS      Z0, 256(AX)
-	VMOVAPS      Z0, 320(AX)
-	VMOVAPS      Z0, 384(AX)
-	VMOVAPS      Z0, 448(AX)
-	VMOVAPS      Z0, 512(AX)
-	VMOVAPS      Z0, 576(AX)
-	VMOVAPS      Z0, 640(AX)
-	VMOVAPS      Z0, 704(AX)
-	VMOVAPS      Z0, 768(AX)
-	VMOVAPS      Z0, 832(AX)
-	VMOVAPS      Z0, 896(AX)
-	VMOVAPS      Z0, 960(AX)
-	VMOVAPS      Z0, 1024(AX)
-	VMOVAPS      Z0, 1088(AX)
-	VMOVAPS      Z0, 1152(AX)
-	VMOVAPS      Z0, 1216(AX)
-	VMOVAPS      Z0, 1280(AX)
-	VMOVAPS      Z0, 1344(AX)
-	VMOVAPS      Z0, 1408(AX)
-	VMOVAPS      Z0, 1472(AX)
-	VMOVAPS      Z0, 1536(AX)
-	VMOVAPS      Z0, 1600(AX)
-	VMOVAPS      Z0, 1664(AX)
-	VMOVAPS      Z0, 1728(AX)
-	VMOVAPS      Z0, 1792(AX)
-	VMOVAPS      Z0, 1856(AX)
-	VMOVAPS      Z0, 1920(AX)
-	VMOVAPS      Z0, 1984(AX)
-	MOVQ         off+48(FP), CX
-	MOVQ         (CX), AX
-	XORL         DX, DX
-	CMPQ         keys+56(FP), $+1
-	SETGT        DL
-	MOVQ         (CX)(DX*8), CX
-	SUBQ         AX, CX
-	XORQ         DX, DX
+	MOVQ         2120(SP), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS      Z0, 128(AX)
+	VMOVUPS      Z0, 192(AX)
+	VMOVUPS      Z0, 256(AX)
+	VMOVUPS      Z0, 320(AX)
+	VMOVUPS      Z0, 384(AX)
+	VMOVUPS      Z0, 448(AX)
+	VMOVUPS      Z0, 512(AX)
+	VMOVUPS      Z0, 576(AX)
+	VMOVUPS      Z0, 640(AX)
+	VMOVUPS      Z0, 704(AX)
+	VMOVUPS      Z0, 768(AX)
+	VMOVUPS      Z0, 832(AX)
+	VMOVUPS      Z0, 896(AX)
+	VMOVUPS      Z0, 960(AX)
+	VMOVUPS      Z0, 1024(AX)
+	VMOVUPS      Z0, 1088(AX)
+	VMOVUPS      Z0, 1152(AX)
+	VMOVUPS      Z0, 1216(AX)
+	VMOVUPS      Z0, 1280(AX)
+	VMOVUPS      Z0, 1344(AX)
+	VMOVUPS      Z0, 1408(AX)
+	VMOVUPS      Z0, 1472(AX)
+	VMOVUPS      Z0, 1536(AX)
+	VMOVUPS      Z0, 1600(AX)
+	VMOVUPS      Z0, 1664(AX)
+	VMOVUPS      Z0, 1728(AX)
+	VMOVUPS      Z0, 1792(AX)
+	VMOVUPS      Z0, 1856(AX)
+	VMOVUPS      Z0, 1920(AX)
+	VMOVUPS      Z0, 1984(AX)
+
+begun:
+	MOVQ  off+48(FP), CX
+	MOVQ  (CX), AX
+	XORL  DX, DX
+	CMPQ  keys+56(FP), $+1
+	SETGT DL
+	MOVQ  (CX)(DX*8), CX
+	SUBQ  AX, CX
+	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 2160(SP)
-	MOVQ    DX, 2168(SP)
+	MOVQ    AX, 2200(SP)
+	MOVQ    DX, 2208(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 2176(SP)
+	MOVQ    DX, 2216(SP)
 	MOVQ    p+16(FP), DI
-	MOVQ    2112(SP), R8
-	MOVQ    $+2, 2184(SP)
+	MOVQ    2120(SP), R8
+	MOVQ    $+2, 2224(SP)
 
 rows:
-	MOVQ  2152(SP), AX
+	MOVQ  2168(SP), AX
 	TESTQ AX, AX
 	JZ    ahead1done
 
@@ -143,45 +182,45 @@ ahead1one:
 ahead1touched:
 	TESTQ SI, SI
 	JNZ   ahead1done
-	MOVQ  2136(SP), SI
+	MOVQ  2152(SP), SI
 	INCQ  SI
-	MOVQ  SI, 2136(SP)
-	CMPQ  SI, 2144(SP)
+	MOVQ  SI, 2152(SP)
+	CMPQ  SI, 2160(SP)
 	JLT   ahead1row
-	MOVQ  $+0, 2152(SP)
+	MOVQ  $+0, 2168(SP)
 	JMP   ahead1done
 
 ahead1row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead1
 
 ahead1done:
-	MOVQ    2160(SP), AX
-	MOVQ    2168(SP), DX
-	VMOVAPS (R8), Z0
-	VMOVAPS 64(R8), Z1
-	VMOVAPS 128(R8), Z2
-	VMOVAPS 192(R8), Z3
-	VMOVAPS 256(R8), Z4
-	VMOVAPS 320(R8), Z5
-	VMOVAPS 384(R8), Z6
-	VMOVAPS 448(R8), Z7
-	VMOVAPS 512(R8), Z8
-	VMOVAPS 576(R8), Z9
-	VMOVAPS 640(R8), Z10
-	VMOVAPS 704(R8), Z11
-	VMOVAPS 768(R8), Z12
-	VMOVAPS 832(R8), Z13
-	VMOVAPS 896(R8), Z14
-	VMOVAPS 960(R8), Z15
+	MOVQ    2200(SP), AX
+	MOVQ    2208(SP), DX
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	VMOVUPS 512(R8), Z8
+	VMOVUPS 576(R8), Z9
+	VMOVUPS 640(R8), Z10
+	VMOVUPS 704(R8), Z11
+	VMOVUPS 768(R8), Z12
+	VMOVUPS 832(R8), Z13
+	VMOVUPS 896(R8), Z14
+	VMOVUPS 960(R8), Z15
 	MOVQ    v+40(FP), R9
 	MOVQ    stride+24(FP), R10
 	MOVQ    off+48(FP), R11
-	ADDQ    2120(SP), R9
+	ADDQ    2128(SP), R9
 	LEAQ    (DI)(R10*4), R10
 
 keys2:
@@ -220,37 +259,39 @@ keys2:
 	MOVQ             (R11)(DX*8), AX
 
 offset3:
-	CMPQ DX, 2176(SP)
+	CMPQ DX, 2216(SP)
 	JLT  keys2
 
 keys2done:
-	VMOVAPS      Z0, (R8)
-	VMOVAPS      Z1, 64(R8)
-	VMOVAPS      Z2, 128(R8)
-	VMOVAPS      Z3, 192(R8)
-	VMOVAPS      Z4, 256(R8)
-	VMOVAPS      Z5, 320(R8)
-	VMOVAPS      Z6, 384(R8)
-	VMOVAPS      Z7, 448(R8)
-	VMOVAPS      Z8, 512(R8)
-	VMOVAPS      Z9, 576(R8)
-	VMOVAPS      Z10, 640(R8)
-	VMOVAPS      Z11, 704(R8)
-	VMOVAPS      Z12, 768(R8)
-	VMOVAPS      Z13, 832(R8)
-	VMOVAPS      Z14, 896(R8)
-	VMOVAPS      Z15, 960(R8)
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, 256(R8)
+	VMOVUPS      Z5, 320(R8)
+	VMOVUPS      Z6, 384(R8)
+	VMOVUPS      Z7, 448(R8)
+	VMOVUPS      Z8, 512(R8)
+	VMOVUPS      Z9, 576(R8)
+	VMOVUPS      Z10, 640(R8)
+	VMOVUPS      Z11, 704(R8)
+	VMOVUPS      Z12, 768(R8)
+	VMOVUPS      Z13, 832(R8)
+	VMOVUPS      Z14, 896(R8)
+	VMOVUPS      Z15, 960(R8)
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         2184(SP)
+	DECQ         2224(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
+	CMPQ         2184(SP), $+0
+	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
-	MOVQ         o+0(FP), AX
-	MOVQ         2112(SP), DX
+	MOVQ         2144(SP), AX
+	MOVQ         2120(SP), DX
 	SHLQ         $0x02, DI
 	MOVQ         $+4, R8
 	XORL         R9, R9
@@ -260,35 +301,35 @@ keys2done:
 update:
 	VBROADCASTSS (CX), Z1
 	VCMPPS       $0x04, Z0, Z1, K1
-	VMOVAPS      (DX), Z2
+	VMOVUPS      (DX), Z2
 	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, (AX)
-	VMOVAPS      64(DX), Z2
+	VMOVUPS      64(DX), Z2
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 64(AX)
-	VMOVAPS      128(DX), Z2
+	VMOVUPS      128(DX), Z2
 	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 128(AX)
-	VMOVAPS      192(DX), Z2
+	VMOVUPS      192(DX), Z2
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 192(AX)
-	VMOVAPS      256(DX), Z2
+	VMOVUPS      256(DX), Z2
 	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 256(AX)
-	VMOVAPS      320(DX), Z2
+	VMOVUPS      320(DX), Z2
 	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 320(AX)
-	VMOVAPS      384(DX), Z2
+	VMOVUPS      384(DX), Z2
 	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 384(AX)
-	VMOVAPS      448(DX), Z2
+	VMOVUPS      448(DX), Z2
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 448(AX)
@@ -297,14 +338,83 @@ update:
 	ADDQ         $+512, DX
 	DECQ         R8
 	JNZ          update
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, 2120(SP)
-	SUBQ         $+128, 2128(SP)
-	JG           stretch
-	MOVQ         2152(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead4done
+
+aside:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    sameSums
+	ADDQ  $+2048, 2120(SP)
+
+sameSums:
+	ADDQ  $+512, 2144(SP)
+	ADDQ  $+512, 2128(SP)
+	SUBQ  $+128, 2136(SP)
+	JG    part
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  2176(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    2184(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 2192(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 2184(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 2176(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  2168(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead4done
 
 ahead4:
 	MOVQ    SI, CX
@@ -337,19 +447,19 @@ ahead4one:
 ahead4touched:
 	TESTQ SI, SI
 	JNZ   ahead4done
-	MOVQ  2136(SP), SI
+	MOVQ  2152(SP), SI
 	INCQ  SI
-	MOVQ  SI, 2136(SP)
-	CMPQ  SI, 2144(SP)
+	MOVQ  SI, 2152(SP)
+	CMPQ  SI, 2160(SP)
 	JLT   ahead4row
-	MOVQ  $+0, 2152(SP)
+	MOVQ  $+0, 2168(SP)
 	JMP   ahead4done
 
 ahead4row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead4
 
@@ -357,15 +467,12 @@ ahead4done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x6Turns(SB), $3216-96
+TEXT ·accumulateF32x6Turns(SB), $3256-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 3136(SP)
-	MOVQ   $+0, 3144(SP)
-	MOVQ   dim+8(FP), AX
-	MOVQ   AX, 3152(SP)
 	MOVQ   keys+56(FP), CX
 	MOVQ   dim+8(FP), AX
 	ADDQ   $+7, CX
@@ -373,113 +480,155 @@ TEXT ·accumulateF32x6Turns(SB), $3216-96
 	SHRQ   $0x07, AX
 	IMULQ  AX, CX
 	IMUL3Q $+3, CX, CX
-	MOVQ   aheadKeys+80(FP), AX
-	MOVQ   $+0, 3160(SP)
-	MOVQ   $+0, 3176(SP)
-	XORQ   BX, BX
-	XORQ   SI, SI
+	MOVQ   heads+64(FP), AX
 	TESTQ  AX, AX
-	JZ     nothingAhead
-	MOVQ   aheadOff+72(FP), DX
-	MOVQ   aheadLines+88(FP), DI
-	MOVQ   (DX), BX
-	MOVQ   -8(DX)(AX*8), DX
-	SUBQ   BX, DX
-	ADDQ   ahead+64(FP), BX
-	MOVQ   AX, 3168(SP)
-	MOVQ   DI, SI
-	SHLQ   $0x06, DI
-	ADDQ   DI, DX
-	IMULQ  AX, DI
-	CMPQ   DX, DI
-	JNE    apart
-	MOVQ   $+1, 3168(SP)
-	IMULQ  AX, SI
+	JZ     oneHead
+	IMULQ  (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 3176(SP)
+	MOVQ  $+0, 3192(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 3184(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 3184(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 3176(SP)
+	MOVQ  AX, 3192(SP)
 
 nothingAhead:
+	MOVQ    $+0, 3208(SP)
+	MOVQ    $+0, 3216(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 3208(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 3200(SP)
+
 stretch:
+	MOVQ  o+0(FP), AX
+	MOVQ  AX, 3168(SP)
+	MOVQ  $+0, 3152(SP)
+	MOVQ  dim+8(FP), AX
+	MOVQ  AX, 3160(SP)
+	MOVQ  heads+64(FP), CX
+	MOVQ  3136(SP), AX
+	TESTQ CX, CX
+	JZ    inFrame
+	MOVQ  40(CX), CX
+	MOVQ  o+0(FP), AX
+	LEAQ  (AX)(CX*4), AX
+
+inFrame:
+	MOVQ AX, 3144(SP)
+
+part:
+	CMPQ         3216(SP), $+0
+	JNE          begun
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         3136(SP), AX
-	VMOVAPS      Z0, (AX)
-	VMOVAPS      Z0, 64(AX)
-	VMOVAPS      Z0, 128(AX)
-	VMOVAPS      Z0, 192(AX)
-	VMOVAPS      Z0, 256(AX)
-	VMOVAPS      Z0, 320(AX)
-	VMOVAPS      Z0, 384(AX)
-	VMOVAPS      Z0, 448(AX)
-	VMOVAPS      Z0, 512(AX)
-	VMOVAPS      Z0, 576(AX)
-	VMOVAPS      Z0, 640(AX)
-	VMOVAPS      Z0, 704(AX)
-	VMOVAPS      Z0, 768(AX)
-	VMOVAPS      Z0, 832(AX)
-	VMOVAPS      Z0, 896(AX)
-	VMOVAPS      Z0, 960(AX)
-	VMOVAPS      Z0, 1024(AX)
-	VMOVAPS      Z0, 1088(AX)
-	VMOVAPS      Z0, 1152(AX)
-	VMOVAPS      Z0, 1216(AX)
-	VMOVAPS      Z0, 1280(AX)
-	VMOVAPS      Z0, 1344(AX)
-	VMOVAPS      Z0, 1408(AX)
-	VMOVAPS      Z0, 1472(AX)
-	VMOVAPS      Z0, 1536(AX)
-	VMOVAPS      Z0, 1600(AX)
-	VMOVAPS      Z0, 1664(AX)
-	VMOVAPS      Z0, 1728(AX)
-	VMOVAPS      Z0, 1792(AX)
-	VMOVAPS      Z0, 1856(AX)
-	VMOVAPS      Z0, 1920(AX)
-	VMOVAPS      Z0, 1984(AX)
-	VMOVAPS      Z0, 2048(AX)
-	VMOVAPS      Z0, 2112(AX)
-	VMOVAPS      Z0, 2176(AX)
-	VMOVAPS      Z0, 2240(AX)
-	VMOVAPS      Z0, 2304(AX)
-	VMOVAPS      Z0, 2368(AX)
-	VMOVAPS      Z0, 2432(AX)
-	VMOVAPS      Z0, 2496(AX)
-	VMOVAPS      Z0, 2560(AX)
-	VMOVAPS      Z0, 2624(AX)
-	VMOVAPS      Z0, 2688(AX)
-	VMOVAPS      Z0, 2752(AX)
-	VMOVAPS      Z0, 2816(AX)
-	VMOVAPS      Z0, 2880(AX)
-	VMOVAPS      Z0, 2944(AX)
-	VMOVAPS      Z0, 3008(AX)
-	MOVQ         off+48(FP), CX
-	MOVQ         (CX), AX
-	XORL         DX, DX
-	CMPQ         keys+56(FP), $+1
-	SETGT        DL
-	MOVQ         (CX)(DX*8), CX
-	SUBQ         AX, CX
-	XORQ         DX, DX
+	MOVQ         3144(SP), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS      Z0, 128(AX)
+	VMOVUPS      Z0, 192(AX)
+	VMOVUPS      Z0, 256(AX)
+	VMOVUPS      Z0, 320(AX)
+	VMOVUPS      Z0, 384(AX)
+	VMOVUPS      Z0, 448(AX)
+	VMOVUPS      Z0, 512(AX)
+	VMOVUPS      Z0, 576(AX)
+	VMOVUPS      Z0, 640(AX)
+	VMOVUPS      Z0, 704(AX)
+	VMOVUPS      Z0, 768(AX)
+	VMOVUPS      Z0, 832(AX)
+	VMOVUPS      Z0, 896(AX)
+	VMOVUPS      Z0, 960(AX)
+	VMOVUPS      Z0, 1024(AX)
+	VMOVUPS      Z0, 1088(AX)
+	VMOVUPS      Z0, 1152(AX)
+	VMOVUPS      Z0, 1216(AX)
+	VMOVUPS      Z0, 1280(AX)
+	VMOVUPS      Z0, 1344(AX)
+	VMOVUPS      Z0, 1408(AX)
+	VMOVUPS      Z0, 1472(AX)
+	VMOVUPS      Z0, 1536(AX)
+	VMOVUPS      Z0, 1600(AX)
+	VMOVUPS      Z0, 1664(AX)
+	VMOVUPS      Z0, 1728(AX)
+	VMOVUPS      Z0, 1792(AX)
+	VMOVUPS      Z0, 1856(AX)
+	VMOVUPS      Z0, 1920(AX)
+	VMOVUPS      Z0, 1984(AX)
+	VMOVUPS      Z0, 2048(AX)
+	VMOVUPS      Z0, 2112(AX)
+	VMOVUPS      Z0, 2176(AX)
+	VMOVUPS      Z0, 2240(AX)
+	VMOVUPS      Z0, 2304(AX)
+	VMOVUPS      Z0, 2368(AX)
+	VMOVUPS      Z0, 2432(AX)
+	VMOVUPS      Z0, 2496(AX)
+	VMOVUPS      Z0, 2560(AX)
+	VMOVUPS      Z0, 2624(AX)
+	VMOVUPS      Z0, 2688(AX)
+	VMOVUPS      Z0, 2752(AX)
+	VMOVUPS      Z0, 2816(AX)
+	VMOVUPS      Z0, 2880(AX)
+	VMOVUPS      Z0, 2944(AX)
+	VMOVUPS      Z0, 3008(AX)
+
+begun:
+	MOVQ  off+48(FP), CX
+	MOVQ  (CX), AX
+	XORL  DX, DX
+	CMPQ  keys+56(FP), $+1
+	SETGT DL
+	MOVQ  (CX)(DX*8), CX
+	SUBQ  AX, CX
+	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 3184(SP)
-	MOVQ    DX, 3192(SP)
+	MOVQ    AX, 3224(SP)
+	MOVQ    DX, 3232(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 3200(SP)
+	MOVQ    DX, 3240(SP)
 	MOVQ    p+16(FP), DI
-	MOVQ    3136(SP), R8
-	MOVQ    $+3, 3208(SP)
+	MOVQ    3144(SP), R8
+	MOVQ    $+3, 3248(SP)
 
 rows:
-	MOVQ  3176(SP), AX
+	MOVQ  3192(SP), AX
 	TESTQ AX, AX
 	JZ    ahead5done
 
@@ -514,45 +663,45 @@ ahead5one:
 ahead5touched:
 	TESTQ SI, SI
 	JNZ   ahead5done
-	MOVQ  3160(SP), SI
+	MOVQ  3176(SP), SI
 	INCQ  SI
-	MOVQ  SI, 3160(SP)
-	CMPQ  SI, 3168(SP)
+	MOVQ  SI, 3176(SP)
+	CMPQ  SI, 3184(SP)
 	JLT   ahead5row
-	MOVQ  $+0, 3176(SP)
+	MOVQ  $+0, 3192(SP)
 	JMP   ahead5done
 
 ahead5row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead5
 
 ahead5done:
-	MOVQ    3184(SP), AX
-	MOVQ    3192(SP), DX
-	VMOVAPS (R8), Z0
-	VMOVAPS 64(R8), Z1
-	VMOVAPS 128(R8), Z2
-	VMOVAPS 192(R8), Z3
-	VMOVAPS 256(R8), Z4
-	VMOVAPS 320(R8), Z5
-	VMOVAPS 384(R8), Z6
-	VMOVAPS 448(R8), Z7
-	VMOVAPS 512(R8), Z8
-	VMOVAPS 576(R8), Z9
-	VMOVAPS 640(R8), Z10
-	VMOVAPS 704(R8), Z11
-	VMOVAPS 768(R8), Z12
-	VMOVAPS 832(R8), Z13
-	VMOVAPS 896(R8), Z14
-	VMOVAPS 960(R8), Z15
+	MOVQ    3224(SP), AX
+	MOVQ    3232(SP), DX
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	VMOVUPS 512(R8), Z8
+	VMOVUPS 576(R8), Z9
+	VMOVUPS 640(R8), Z10
+	VMOVUPS 704(R8), Z11
+	VMOVUPS 768(R8), Z12
+	VMOVUPS 832(R8), Z13
+	VMOVUPS 896(R8), Z14
+	VMOVUPS 960(R8), Z15
 	MOVQ    v+40(FP), R9
 	MOVQ    stride+24(FP), R10
 	MOVQ    off+48(FP), R11
-	ADDQ    3144(SP), R9
+	ADDQ    3152(SP), R9
 	LEAQ    (DI)(R10*4), R10
 
 keys6:
@@ -591,37 +740,39 @@ keys6:
 	MOVQ             (R11)(DX*8), AX
 
 offset7:
-	CMPQ DX, 3200(SP)
+	CMPQ DX, 3240(SP)
 	JLT  keys6
 
 keys6done:
-	VMOVAPS      Z0, (R8)
-	VMOVAPS      Z1, 64(R8)
-	VMOVAPS      Z2, 128(R8)
-	VMOVAPS      Z3, 192(R8)
-	VMOVAPS      Z4, 256(R8)
-	VMOVAPS      Z5, 320(R8)
-	VMOVAPS      Z6, 384(R8)
-	VMOVAPS      Z7, 448(R8)
-	VMOVAPS      Z8, 512(R8)
-	VMOVAPS      Z9, 576(R8)
-	VMOVAPS      Z10, 640(R8)
-	VMOVAPS      Z11, 704(R8)
-	VMOVAPS      Z12, 768(R8)
-	VMOVAPS      Z13, 832(R8)
-	VMOVAPS      Z14, 896(R8)
-	VMOVAPS      Z15, 960(R8)
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, 256(R8)
+	VMOVUPS      Z5, 320(R8)
+	VMOVUPS      Z6, 384(R8)
+	VMOVUPS      Z7, 448(R8)
+	VMOVUPS      Z8, 512(R8)
+	VMOVUPS      Z9, 576(R8)
+	VMOVUPS      Z10, 640(R8)
+	VMOVUPS      Z11, 704(R8)
+	VMOVUPS      Z12, 768(R8)
+	VMOVUPS      Z13, 832(R8)
+	VMOVUPS      Z14, 896(R8)
+	VMOVUPS      Z15, 960(R8)
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         3208(SP)
+	DECQ         3248(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
+	CMPQ         3208(SP), $+0
+	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
-	MOVQ         o+0(FP), AX
-	MOVQ         3136(SP), DX
+	MOVQ         3168(SP), AX
+	MOVQ         3144(SP), DX
 	SHLQ         $0x02, DI
 	MOVQ         $+6, R8
 	XORL         R9, R9
@@ -631,35 +782,35 @@ keys6done:
 update:
 	VBROADCASTSS (CX), Z1
 	VCMPPS       $0x04, Z0, Z1, K1
-	VMOVAPS      (DX), Z2
+	VMOVUPS      (DX), Z2
 	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, (AX)
-	VMOVAPS      64(DX), Z2
+	VMOVUPS      64(DX), Z2
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 64(AX)
-	VMOVAPS      128(DX), Z2
+	VMOVUPS      128(DX), Z2
 	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 128(AX)
-	VMOVAPS      192(DX), Z2
+	VMOVUPS      192(DX), Z2
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 192(AX)
-	VMOVAPS      256(DX), Z2
+	VMOVUPS      256(DX), Z2
 	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 256(AX)
-	VMOVAPS      320(DX), Z2
+	VMOVUPS      320(DX), Z2
 	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 320(AX)
-	VMOVAPS      384(DX), Z2
+	VMOVUPS      384(DX), Z2
 	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 384(AX)
-	VMOVAPS      448(DX), Z2
+	VMOVUPS      448(DX), Z2
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 448(AX)
@@ -668,14 +819,83 @@ update:
 	ADDQ         $+512, DX
 	DECQ         R8
 	JNZ          update
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, 3144(SP)
-	SUBQ         $+128, 3152(SP)
-	JG           stretch
-	MOVQ         3176(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead8done
+
+aside:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    sameSums
+	ADDQ  $+3072, 3144(SP)
+
+sameSums:
+	ADDQ  $+512, 3168(SP)
+	ADDQ  $+512, 3152(SP)
+	SUBQ  $+128, 3160(SP)
+	JG    part
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  3200(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    3208(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 3216(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 3208(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 3200(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  3192(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead8done
 
 ahead8:
 	MOVQ    SI, CX
@@ -708,19 +928,19 @@ ahead8one:
 ahead8touched:
 	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  3160(SP), SI
+	MOVQ  3176(SP), SI
 	INCQ  SI
-	MOVQ  SI, 3160(SP)
-	CMPQ  SI, 3168(SP)
+	MOVQ  SI, 3176(SP)
+	CMPQ  SI, 3184(SP)
 	JLT   ahead8row
-	MOVQ  $+0, 3176(SP)
+	MOVQ  $+0, 3192(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead8
 
@@ -728,15 +948,12 @@ ahead8done:
 	VZEROUPPER
 	RET
 
-// func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x8Turns(SB), $4240-96
+TEXT ·accumulateF32x8Turns(SB), $4280-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 4160(SP)
-	MOVQ   $+0, 4168(SP)
-	MOVQ   dim+8(FP), AX
-	MOVQ   AX, 4176(SP)
 	MOVQ   keys+56(FP), CX
 	MOVQ   dim+8(FP), AX
 	ADDQ   $+7, CX
@@ -744,129 +961,171 @@ TEXT ·accumulateF32x8Turns(SB), $4240-96
 	SHRQ   $0x07, AX
 	IMULQ  AX, CX
 	IMUL3Q $+4, CX, CX
-	MOVQ   aheadKeys+80(FP), AX
-	MOVQ   $+0, 4184(SP)
-	MOVQ   $+0, 4200(SP)
-	XORQ   BX, BX
-	XORQ   SI, SI
+	MOVQ   heads+64(FP), AX
 	TESTQ  AX, AX
-	JZ     nothingAhead
-	MOVQ   aheadOff+72(FP), DX
-	MOVQ   aheadLines+88(FP), DI
-	MOVQ   (DX), BX
-	MOVQ   -8(DX)(AX*8), DX
-	SUBQ   BX, DX
-	ADDQ   ahead+64(FP), BX
-	MOVQ   AX, 4192(SP)
-	MOVQ   DI, SI
-	SHLQ   $0x06, DI
-	ADDQ   DI, DX
-	IMULQ  AX, DI
-	CMPQ   DX, DI
-	JNE    apart
-	MOVQ   $+1, 4192(SP)
-	IMULQ  AX, SI
+	JZ     oneHead
+	IMULQ  (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 4200(SP)
+	MOVQ  $+0, 4216(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 4208(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 4208(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 4200(SP)
+	MOVQ  AX, 4216(SP)
 
 nothingAhead:
+	MOVQ    $+0, 4232(SP)
+	MOVQ    $+0, 4240(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 4232(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 4224(SP)
+
 stretch:
+	MOVQ  o+0(FP), AX
+	MOVQ  AX, 4192(SP)
+	MOVQ  $+0, 4176(SP)
+	MOVQ  dim+8(FP), AX
+	MOVQ  AX, 4184(SP)
+	MOVQ  heads+64(FP), CX
+	MOVQ  4160(SP), AX
+	TESTQ CX, CX
+	JZ    inFrame
+	MOVQ  40(CX), CX
+	MOVQ  o+0(FP), AX
+	LEAQ  (AX)(CX*4), AX
+
+inFrame:
+	MOVQ AX, 4168(SP)
+
+part:
+	CMPQ         4240(SP), $+0
+	JNE          begun
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         4160(SP), AX
-	VMOVAPS      Z0, (AX)
-	VMOVAPS      Z0, 64(AX)
-	VMOVAPS      Z0, 128(AX)
-	VMOVAPS      Z0, 192(AX)
-	VMOVAPS      Z0, 256(AX)
-	VMOVAPS      Z0, 320(AX)
-	VMOVAPS      Z0, 384(AX)
-	VMOVAPS      Z0, 448(AX)
-	VMOVAPS      Z0, 512(AX)
-	VMOVAPS      Z0, 576(AX)
-	VMOVAPS      Z0, 640(AX)
-	VMOVAPS      Z0, 704(AX)
-	VMOVAPS      Z0, 768(AX)
-	VMOVAPS      Z0, 832(AX)
-	VMOVAPS      Z0, 896(AX)
-	VMOVAPS      Z0, 960(AX)
-	VMOVAPS      Z0, 1024(AX)
-	VMOVAPS      Z0, 1088(AX)
-	VMOVAPS      Z0, 1152(AX)
-	VMOVAPS      Z0, 1216(AX)
-	VMOVAPS      Z0, 1280(AX)
-	VMOVAPS      Z0, 1344(AX)
-	VMOVAPS      Z0, 1408(AX)
-	VMOVAPS      Z0, 1472(AX)
-	VMOVAPS      Z0, 1536(AX)
-	VMOVAPS      Z0, 1600(AX)
-	VMOVAPS      Z0, 1664(AX)
-	VMOVAPS      Z0, 1728(AX)
-	VMOVAPS      Z0, 1792(AX)
-	VMOVAPS      Z0, 1856(AX)
-	VMOVAPS      Z0, 1920(AX)
-	VMOVAPS      Z0, 1984(AX)
-	VMOVAPS      Z0, 2048(AX)
-	VMOVAPS      Z0, 2112(AX)
-	VMOVAPS      Z0, 2176(AX)
-	VMOVAPS      Z0, 2240(AX)
-	VMOVAPS      Z0, 2304(AX)
-	VMOVAPS      Z0, 2368(AX)
-	VMOVAPS      Z0, 2432(AX)
-	VMOVAPS      Z0, 2496(AX)
-	VMOVAPS      Z0, 2560(AX)
-	VMOVAPS      Z0, 2624(AX)
-	VMOVAPS      Z0, 2688(AX)
-	VMOVAPS      Z0, 2752(AX)
-	VMOVAPS      Z0, 2816(AX)
-	VMOVAPS      Z0, 2880(AX)
-	VMOVAPS      Z0, 2944(AX)
-	VMOVAPS      Z0, 3008(AX)
-	VMOVAPS      Z0, 3072(AX)
-	VMOVAPS      Z0, 3136(AX)
-	VMOVAPS      Z0, 3200(AX)
-	VMOVAPS      Z0, 3264(AX)
-	VMOVAPS      Z0, 3328(AX)
-	VMOVAPS      Z0, 3392(AX)
-	VMOVAPS      Z0, 3456(AX)
-	VMOVAPS      Z0, 3520(AX)
-	VMOVAPS      Z0, 3584(AX)
-	VMOVAPS      Z0, 3648(AX)
-	VMOVAPS      Z0, 3712(AX)
-	VMOVAPS      Z0, 3776(AX)
-	VMOVAPS      Z0, 3840(AX)
-	VMOVAPS      Z0, 3904(AX)
-	VMOVAPS      Z0, 3968(AX)
-	VMOVAPS      Z0, 4032(AX)
-	MOVQ         off+48(FP), CX
-	MOVQ         (CX), AX
-	XORL         DX, DX
-	CMPQ         keys+56(FP), $+1
-	SETGT        DL
-	MOVQ         (CX)(DX*8), CX
-	SUBQ         AX, CX
-	XORQ         DX, DX
+	MOVQ         4168(SP), AX
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS      Z0, 128(AX)
+	VMOVUPS      Z0, 192(AX)
+	VMOVUPS      Z0, 256(AX)
+	VMOVUPS      Z0, 320(AX)
+	VMOVUPS      Z0, 384(AX)
+	VMOVUPS      Z0, 448(AX)
+	VMOVUPS      Z0, 512(AX)
+	VMOVUPS      Z0, 576(AX)
+	VMOVUPS      Z0, 640(AX)
+	VMOVUPS      Z0, 704(AX)
+	VMOVUPS      Z0, 768(AX)
+	VMOVUPS      Z0, 832(AX)
+	VMOVUPS      Z0, 896(AX)
+	VMOVUPS      Z0, 960(AX)
+	VMOVUPS      Z0, 1024(AX)
+	VMOVUPS      Z0, 1088(AX)
+	VMOVUPS      Z0, 1152(AX)
+	VMOVUPS      Z0, 1216(AX)
+	VMOVUPS      Z0, 1280(AX)
+	VMOVUPS      Z0, 1344(AX)
+	VMOVUPS      Z0, 1408(AX)
+	VMOVUPS      Z0, 1472(AX)
+	VMOVUPS      Z0, 1536(AX)
+	VMOVUPS      Z0, 1600(AX)
+	VMOVUPS      Z0, 1664(AX)
+	VMOVUPS      Z0, 1728(AX)
+	VMOVUPS      Z0, 1792(AX)
+	VMOVUPS      Z0, 1856(AX)
+	VMOVUPS      Z0, 1920(AX)
+	VMOVUPS      Z0, 1984(AX)
+	VMOVUPS      Z0, 2048(AX)
+	VMOVUPS      Z0, 2112(AX)
+	VMOVUPS      Z0, 2176(AX)
+	VMOVUPS      Z0, 2240(AX)
+	VMOVUPS      Z0, 2304(AX)
+	VMOVUPS      Z0, 2368(AX)
+	VMOVUPS      Z0, 2432(AX)
+	VMOVUPS      Z0, 2496(AX)
+	VMOVUPS      Z0, 2560(AX)
+	VMOVUPS      Z0, 2624(AX)
+	VMOVUPS      Z0, 2688(AX)
+	VMOVUPS      Z0, 2752(AX)
+	VMOVUPS      Z0, 2816(AX)
+	VMOVUPS      Z0, 2880(AX)
+	VMOVUPS      Z0, 2944(AX)
+	VMOVUPS      Z0, 3008(AX)
+	VMOVUPS      Z0, 3072(AX)
+	VMOVUPS      Z0, 3136(AX)
+	VMOVUPS      Z0, 3200(AX)
+	VMOVUPS      Z0, 3264(AX)
+	VMOVUPS      Z0, 3328(AX)
+	VMOVUPS      Z0, 3392(AX)
+	VMOVUPS      Z0, 3456(AX)
+	VMOVUPS      Z0, 3520(AX)
+	VMOVUPS      Z0, 3584(AX)
+	VMOVUPS      Z0, 3648(AX)
+	VMOVUPS      Z0, 3712(AX)
+	VMOVUPS      Z0, 3776(AX)
+	VMOVUPS      Z0, 3840(AX)
+	VMOVUPS      Z0, 3904(AX)
+	VMOVUPS      Z0, 3968(AX)
+	VMOVUPS      Z0, 4032(AX)
+
+begun:
+	MOVQ  off+48(FP), CX
+	MOVQ  (CX), AX
+	XORL  DX, DX
+	CMPQ  keys+56(FP), $+1
+	SETGT DL
+	MOVQ  (CX)(DX*8), CX
+	SUBQ  AX, CX
+	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 4208(SP)
-	MOVQ    DX, 4216(SP)
+	MOVQ    AX, 4248(SP)
+	MOVQ    DX, 4256(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 4224(SP)
+	MOVQ    DX, 4264(SP)
 	MOVQ    p+16(FP), DI
-	MOVQ    4160(SP), R8
-	MOVQ    $+4, 4232(SP)
+	MOVQ    4168(SP), R8
+	MOVQ    $+4, 4272(SP)
 
 rows:
-	MOVQ  4200(SP), AX
+	MOVQ  4216(SP), AX
 	TESTQ AX, AX
 	JZ    ahead9done
 
@@ -901,45 +1160,45 @@ ahead9one:
 ahead9touched:
 	TESTQ SI, SI
 	JNZ   ahead9done
-	MOVQ  4184(SP), SI
+	MOVQ  4200(SP), SI
 	INCQ  SI
-	MOVQ  SI, 4184(SP)
-	CMPQ  SI, 4192(SP)
+	MOVQ  SI, 4200(SP)
+	CMPQ  SI, 4208(SP)
 	JLT   ahead9row
-	MOVQ  $+0, 4200(SP)
+	MOVQ  $+0, 4216(SP)
 	JMP   ahead9done
 
 ahead9row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead9
 
 ahead9done:
-	MOVQ    4208(SP), AX
-	MOVQ    4216(SP), DX
-	VMOVAPS (R8), Z0
-	VMOVAPS 64(R8), Z1
-	VMOVAPS 128(R8), Z2
-	VMOVAPS 192(R8), Z3
-	VMOVAPS 256(R8), Z4
-	VMOVAPS 320(R8), Z5
-	VMOVAPS 384(R8), Z6
-	VMOVAPS 448(R8), Z7
-	VMOVAPS 512(R8), Z8
-	VMOVAPS 576(R8), Z9
-	VMOVAPS 640(R8), Z10
-	VMOVAPS 704(R8), Z11
-	VMOVAPS 768(R8), Z12
-	VMOVAPS 832(R8), Z13
-	VMOVAPS 896(R8), Z14
-	VMOVAPS 960(R8), Z15
+	MOVQ    4248(SP), AX
+	MOVQ    4256(SP), DX
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+	VMOVUPS 256(R8), Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS 448(R8), Z7
+	VMOVUPS 512(R8), Z8
+	VMOVUPS 576(R8), Z9
+	VMOVUPS 640(R8), Z10
+	VMOVUPS 704(R8), Z11
+	VMOVUPS 768(R8), Z12
+	VMOVUPS 832(R8), Z13
+	VMOVUPS 896(R8), Z14
+	VMOVUPS 960(R8), Z15
 	MOVQ    v+40(FP), R9
 	MOVQ    stride+24(FP), R10
 	MOVQ    off+48(FP), R11
-	ADDQ    4168(SP), R9
+	ADDQ    4176(SP), R9
 	LEAQ    (DI)(R10*4), R10
 
 keys10:
@@ -978,37 +1237,39 @@ keys10:
 	MOVQ             (R11)(DX*8), AX
 
 offset11:
-	CMPQ DX, 4224(SP)
+	CMPQ DX, 4264(SP)
 	JLT  keys10
 
 keys10done:
-	VMOVAPS      Z0, (R8)
-	VMOVAPS      Z1, 64(R8)
-	VMOVAPS      Z2, 128(R8)
-	VMOVAPS      Z3, 192(R8)
-	VMOVAPS      Z4, 256(R8)
-	VMOVAPS      Z5, 320(R8)
-	VMOVAPS      Z6, 384(R8)
-	VMOVAPS      Z7, 448(R8)
-	VMOVAPS      Z8, 512(R8)
-	VMOVAPS      Z9, 576(R8)
-	VMOVAPS      Z10, 640(R8)
-	VMOVAPS      Z11, 704(R8)
-	VMOVAPS      Z12, 768(R8)
-	VMOVAPS      Z13, 832(R8)
-	VMOVAPS      Z14, 896(R8)
-	VMOVAPS      Z15, 960(R8)
+	VMOVUPS      Z0, (R8)
+	VMOVUPS      Z1, 64(R8)
+	VMOVUPS      Z2, 128(R8)
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z4, 256(R8)
+	VMOVUPS      Z5, 320(R8)
+	VMOVUPS      Z6, 384(R8)
+	VMOVUPS      Z7, 448(R8)
+	VMOVUPS      Z8, 512(R8)
+	VMOVUPS      Z9, 576(R8)
+	VMOVUPS      Z10, 640(R8)
+	VMOVUPS      Z11, 704(R8)
+	VMOVUPS      Z12, 768(R8)
+	VMOVUPS      Z13, 832(R8)
+	VMOVUPS      Z14, 896(R8)
+	VMOVUPS      Z15, 960(R8)
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         4232(SP)
+	DECQ         4272(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
+	CMPQ         4232(SP), $+0
+	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
-	MOVQ         o+0(FP), AX
-	MOVQ         4160(SP), DX
+	MOVQ         4192(SP), AX
+	MOVQ         4168(SP), DX
 	SHLQ         $0x02, DI
 	MOVQ         $+8, R8
 	XORL         R9, R9
@@ -1018,35 +1279,35 @@ keys10done:
 update:
 	VBROADCASTSS (CX), Z1
 	VCMPPS       $0x04, Z0, Z1, K1
-	VMOVAPS      (DX), Z2
+	VMOVUPS      (DX), Z2
 	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, (AX)
-	VMOVAPS      64(DX), Z2
+	VMOVUPS      64(DX), Z2
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 64(AX)
-	VMOVAPS      128(DX), Z2
+	VMOVUPS      128(DX), Z2
 	VMOVUPS.Z    128(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 128(AX)
-	VMOVAPS      192(DX), Z2
+	VMOVUPS      192(DX), Z2
 	VMOVUPS.Z    192(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 192(AX)
-	VMOVAPS      256(DX), Z2
+	VMOVUPS      256(DX), Z2
 	VMOVUPS.Z    256(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 256(AX)
-	VMOVAPS      320(DX), Z2
+	VMOVUPS      320(DX), Z2
 	VMOVUPS.Z    320(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 320(AX)
-	VMOVAPS      384(DX), Z2
+	VMOVUPS      384(DX), Z2
 	VMOVUPS.Z    384(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 384(AX)
-	VMOVAPS      448(DX), Z2
+	VMOVUPS      448(DX), Z2
 	VMOVUPS.Z    448(AX), K1, Z3
 	VFMADD231PS  Z3, Z1, Z2
 	VMOVUPS      Z2, 448(AX)
@@ -1055,14 +1316,83 @@ update:
 	ADDQ         $+512, DX
 	DECQ         R8
 	JNZ          update
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+512, 4168(SP)
-	SUBQ         $+128, 4176(SP)
-	JG           stretch
-	MOVQ         4200(SP), AX
-	NEGQ         AX
-	TESTQ        AX, AX
-	JZ           ahead12done
+
+aside:
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    sameSums
+	ADDQ  $+4096, 4168(SP)
+
+sameSums:
+	ADDQ  $+512, 4192(SP)
+	ADDQ  $+512, 4176(SP)
+	SUBQ  $+128, 4184(SP)
+	JG    part
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  4224(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    4232(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 4240(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 4232(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 4224(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  4216(SP), AX
+	NEGQ  AX
+	TESTQ AX, AX
+	JZ    ahead12done
 
 ahead12:
 	MOVQ    SI, CX
@@ -1095,19 +1425,19 @@ ahead12one:
 ahead12touched:
 	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  4184(SP), SI
+	MOVQ  4200(SP), SI
 	INCQ  SI
-	MOVQ  SI, 4184(SP)
-	CMPQ  SI, 4192(SP)
+	MOVQ  SI, 4200(SP)
+	CMPQ  SI, 4208(SP)
 	JLT   ahead12row
-	MOVQ  $+0, 4200(SP)
+	MOVQ  $+0, 4216(SP)
 	JMP   ahead12done
 
 ahead12row:
-	MOVQ  aheadOff+72(FP), BX
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead12
 

@@ -4,57 +4,82 @@
 
 #include "textflag.h"
 
-// func accumulateE4M3x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -64,75 +89,93 @@ width8:
 	VMOVAPS Z3, Z9
 	VMOVAPS Z3, Z10
 	VMOVAPS Z3, Z11
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed2
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	VMOVUPS 256(AX), Z8
+	VMOVUPS 320(AX), Z9
+	VMOVUPS 384(AX), Z10
+	VMOVUPS 448(AX), Z11
+
+resumed2:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
 
 keys1:
-	MOVQ  32(SP), DX
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead2done
+	JZ    ahead3done
 
-ahead2:
+ahead3:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead2fewer
+	JCS     ahead3fewer
 
-ahead2four:
+ahead3four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead2four
+	JCC        ahead3four
 
-ahead2fewer:
+ahead3fewer:
 	ADDQ $+4, R11
-	JZ   ahead2touched
+	JZ   ahead3touched
 
-ahead2one:
+ahead3one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead2one
+	JNZ        ahead3one
 
-ahead2touched:
+ahead3touched:
 	TESTQ SI, SI
-	JNZ   ahead2done
-	MOVQ  16(SP), SI
+	JNZ   ahead3done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead2row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead2done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead3row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead3done
 
-ahead2row:
-	MOVQ  aheadOff+72(FP), BX
+ahead3row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead2
+	JNZ   ahead3
 
-ahead2done:
+ahead3done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z12
 	VPERMB          (DX), Z0, Z14
@@ -173,16 +216,35 @@ ahead2done:
 	JGE             keys1done
 	ADDQ            R10, R9
 	CMPQ            R9, (CX)(DI*8)
-	JEQ             offset3
+	JEQ             offset4
 	MOVQ            (CX)(DI*8), R9
 
-offset3:
+offset4:
 	JMP keys1
 
 keys1done:
+	CMPQ    56(SP), $+0
+	JEQ     last5
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	VMOVUPS Z8, 256(AX)
+	VMOVUPS Z9, 320(AX)
+	VMOVUPS Z10, 384(AX)
+	VMOVUPS Z11, 448(AX)
+	JMP     aside5
+
+last5:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X12
@@ -213,88 +275,104 @@ keys1done:
 	VMOVUPS.Z    448(AX), K1, Z4
 	VFMADD231PS  Z4, Z13, Z11
 	VMOVUPS      Z11, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside5:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
 	VMOVAPS Z3, Z6
 	VMOVAPS Z3, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed7
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
 
-keys4:
-	MOVQ  32(SP), DX
+resumed7:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys6:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead5done
+	JZ    ahead8done
 
-ahead5:
+ahead8:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead5fewer
+	JCS     ahead8fewer
 
-ahead5four:
+ahead8four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead5four
+	JCC        ahead8four
 
-ahead5fewer:
+ahead8fewer:
 	ADDQ $+4, R11
-	JZ   ahead5touched
+	JZ   ahead8touched
 
-ahead5one:
+ahead8one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead5one
+	JNZ        ahead8one
 
-ahead5touched:
+ahead8touched:
 	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  16(SP), SI
+	JNZ   ahead8done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead5done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead8row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead8done
 
-ahead5row:
-	MOVQ  aheadOff+72(FP), BX
+ahead8row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead5
+	JNZ   ahead8
 
-ahead5done:
+ahead8done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z8
 	VPERMB          (DX), Z0, Z10
@@ -316,19 +394,34 @@ ahead5done:
 	ADDQ            $+4, AX
 	INCQ            DI
 	CMPQ            DI, keys+56(FP)
-	JGE             keys4done
+	JGE             keys6done
 	ADDQ            R10, R9
 	CMPQ            R9, (CX)(DI*8)
-	JEQ             offset6
+	JEQ             offset9
 	MOVQ            (CX)(DI*8), R9
 
-offset6:
-	JMP keys4
+offset9:
+	JMP keys6
 
-keys4done:
+keys6done:
+	CMPQ    56(SP), $+0
+	JEQ     last10
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	JMP     aside10
+
+last10:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X8
@@ -347,65 +440,128 @@ keys4done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z9, Z7
 	VMOVUPS      Z7, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside10:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead7done
+	JZ    ahead11done
 
-ahead7:
+ahead11:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead7fewer
+	JCS     ahead11fewer
 
-ahead7four:
+ahead11four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead7four
+	JCC        ahead11four
 
-ahead7fewer:
+ahead11fewer:
 	ADDQ $+4, CX
-	JZ   ahead7touched
+	JZ   ahead11touched
 
-ahead7one:
+ahead11one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead7one
+	JNZ        ahead11one
 
-ahead7touched:
+ahead11touched:
 	TESTQ SI, SI
-	JNZ   ahead7done
-	MOVQ  16(SP), SI
+	JNZ   ahead11done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead7row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead7done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead11row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead11done
 
-ahead7row:
-	MOVQ  aheadOff+72(FP), BX
+ahead11row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead7
+	JNZ   ahead11
 
-ahead7done:
+ahead11done:
 	VZEROUPPER
 	RET
 
@@ -505,57 +661,82 @@ GLOBL signsVNNI<>(SB), RODATA|NOPTR, $4
 DATA upperHalfVNNI<>+0(SB)/4, $0xffff0000
 GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
-// func accumulateE4M3x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -573,75 +754,102 @@ width8:
 	VMOVAPS Z3, Z17
 	VMOVAPS Z3, Z18
 	VMOVAPS Z3, Z19
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed13
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	VMOVUPS 256(AX), Z8
+	VMOVUPS 320(AX), Z9
+	VMOVUPS 384(AX), Z10
+	VMOVUPS 448(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	VMOVUPS 256(AX), Z16
+	VMOVUPS 320(AX), Z17
+	VMOVUPS 384(AX), Z18
+	VMOVUPS 448(AX), Z19
 
-keys8:
-	MOVQ  32(SP), DI
+resumed13:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys12:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead9done
+	JZ    ahead14done
 
-ahead9:
+ahead14:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead9fewer
+	JCS     ahead14fewer
 
-ahead9four:
+ahead14four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead9four
+	JCC        ahead14four
 
-ahead9fewer:
+ahead14fewer:
 	ADDQ $+4, R12
-	JZ   ahead9touched
+	JZ   ahead14touched
 
-ahead9one:
+ahead14one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead9one
+	JNZ        ahead14one
 
-ahead9touched:
+ahead14touched:
 	TESTQ SI, SI
-	JNZ   ahead9done
-	MOVQ  16(SP), SI
+	JNZ   ahead14done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead9row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead9done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead14row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead14done
 
-ahead9row:
-	MOVQ  aheadOff+72(FP), BX
+ahead14row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead9
+	JNZ   ahead14
 
-ahead9done:
+ahead14done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z20
 	VPERMB           (DI), Z0, Z22
@@ -687,19 +895,47 @@ ahead9done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys8done
+	JGE              keys12done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset10
+	JEQ              offset15
 	MOVQ             (DX)(R8*8), R10
 
-offset10:
-	JMP keys8
+offset15:
+	JMP keys12
 
-keys8done:
+keys12done:
+	CMPQ    56(SP), $+0
+	JEQ     last16
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	VMOVUPS Z8, 256(AX)
+	VMOVUPS Z9, 320(AX)
+	VMOVUPS Z10, 384(AX)
+	VMOVUPS Z11, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	VMOVUPS Z16, 256(AX)
+	VMOVUPS Z17, 320(AX)
+	VMOVUPS Z18, 384(AX)
+	VMOVUPS Z19, 448(AX)
+	JMP     aside16
+
+last16:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X20
@@ -757,14 +993,16 @@ keys8done:
 	VMOVUPS.Z    448(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z19
 	VMOVUPS      Z19, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside16:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -774,75 +1012,94 @@ width4:
 	VMOVAPS Z3, Z9
 	VMOVAPS Z3, Z10
 	VMOVAPS Z3, Z11
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed18
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
 
-keys11:
-	MOVQ  32(SP), DI
+resumed18:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys17:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead12done
+	JZ    ahead19done
 
-ahead12:
+ahead19:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead12fewer
+	JCS     ahead19fewer
 
-ahead12four:
+ahead19four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead12four
+	JCC        ahead19four
 
-ahead12fewer:
+ahead19fewer:
 	ADDQ $+4, R12
-	JZ   ahead12touched
+	JZ   ahead19touched
 
-ahead12one:
+ahead19one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead12one
+	JNZ        ahead19one
 
-ahead12touched:
+ahead19touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
-	MOVQ  16(SP), SI
+	JNZ   ahead19done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead12row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead12done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead19row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead19done
 
-ahead12row:
-	MOVQ  aheadOff+72(FP), BX
+ahead19row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead12
+	JNZ   ahead19
 
-ahead12done:
+ahead19done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z12
 	VPERMB           (DI), Z0, Z14
@@ -868,19 +1125,39 @@ ahead12done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys11done
+	JGE              keys17done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset13
+	JEQ              offset20
 	MOVQ             (DX)(R8*8), R10
 
-offset13:
-	JMP keys11
+offset20:
+	JMP keys17
 
-keys11done:
+keys17done:
+	CMPQ    56(SP), $+0
+	JEQ     last21
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	JMP     aside21
+
+last21:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X12
@@ -914,119 +1191,207 @@ keys11done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z11
 	VMOVUPS      Z11, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside21:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead14done
+	JZ    ahead22done
 
-ahead14:
+ahead22:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead14fewer
+	JCS     ahead22fewer
 
-ahead14four:
+ahead22four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead14four
+	JCC        ahead22four
 
-ahead14fewer:
+ahead22fewer:
 	ADDQ $+4, CX
-	JZ   ahead14touched
+	JZ   ahead22touched
 
-ahead14one:
+ahead22one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead14one
+	JNZ        ahead22one
 
-ahead14touched:
+ahead22touched:
 	TESTQ SI, SI
-	JNZ   ahead14done
-	MOVQ  16(SP), SI
+	JNZ   ahead22done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead14row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead14done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead22row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead22done
 
-ahead14row:
-	MOVQ  aheadOff+72(FP), BX
+ahead22row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead14
+	JNZ   ahead22
 
-ahead14done:
+ahead22done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -1040,76 +1405,100 @@ width4:
 	VMOVAPS Z3, Z13
 	VMOVAPS Z3, Z14
 	VMOVAPS Z3, Z15
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed24
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
 
-keys15:
-	MOVQ  32(SP), R8
+resumed24:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys23:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead16done
+	JZ    ahead25done
 
-ahead16:
+ahead25:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead16fewer
+	JCS     ahead25fewer
 
-ahead16four:
+ahead25four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead16four
+	JCC        ahead25four
 
-ahead16fewer:
+ahead25fewer:
 	ADDQ $+4, R13
-	JZ   ahead16touched
+	JZ   ahead25touched
 
-ahead16one:
+ahead25one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead16one
+	JNZ        ahead25one
 
-ahead16touched:
+ahead25touched:
 	TESTQ SI, SI
-	JNZ   ahead16done
-	MOVQ  16(SP), SI
+	JNZ   ahead25done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead16row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead16done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead25row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead25done
 
-ahead16row:
-	MOVQ  aheadOff+72(FP), BX
+ahead25row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead16
+	JNZ   ahead25
 
-ahead16done:
+ahead25done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z16
 	VBROADCASTSS     (AX)(CX*2), Z17
@@ -1141,19 +1530,44 @@ ahead16done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys15done
+	JGE              keys23done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset17
+	JEQ              offset26
 	MOVQ             (DI)(R9*8), R11
 
-offset17:
-	JMP keys15
+offset26:
+	JMP keys23
 
-keys15done:
+keys23done:
+	CMPQ    56(SP), $+0
+	JEQ     last27
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	JMP     aside27
+
+last27:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X16
@@ -1202,119 +1616,207 @@ keys15done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z15
 	VMOVUPS      Z15, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside27:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead18done
+	JZ    ahead28done
 
-ahead18:
+ahead28:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead18fewer
+	JCS     ahead28fewer
 
-ahead18four:
+ahead28four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead18four
+	JCC        ahead28four
 
-ahead18fewer:
+ahead28fewer:
 	ADDQ $+4, CX
-	JZ   ahead18touched
+	JZ   ahead28touched
 
-ahead18one:
+ahead28one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead18one
+	JNZ        ahead28one
 
-ahead18touched:
+ahead28touched:
 	TESTQ SI, SI
-	JNZ   ahead18done
-	MOVQ  16(SP), SI
+	JNZ   ahead28done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead18row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead18done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead28row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead28done
 
-ahead18row:
-	MOVQ  aheadOff+72(FP), BX
+ahead28row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead18
+	JNZ   ahead28
 
-ahead18done:
+ahead28done:
 	VZEROUPPER
 	RET
 
-// func accumulateE4M3x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE4M3x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -1332,76 +1834,105 @@ width4:
 	VMOVAPS Z3, Z17
 	VMOVAPS Z3, Z18
 	VMOVAPS Z3, Z19
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed30
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
 
-keys19:
-	MOVQ  32(SP), R8
+resumed30:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys29:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead20done
+	JZ    ahead31done
 
-ahead20:
+ahead31:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead20fewer
+	JCS     ahead31fewer
 
-ahead20four:
+ahead31four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead20four
+	JCC        ahead31four
 
-ahead20fewer:
+ahead31fewer:
 	ADDQ $+4, R13
-	JZ   ahead20touched
+	JZ   ahead31touched
 
-ahead20one:
+ahead31one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead20one
+	JNZ        ahead31one
 
-ahead20touched:
+ahead31touched:
 	TESTQ SI, SI
-	JNZ   ahead20done
-	MOVQ  16(SP), SI
+	JNZ   ahead31done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead20row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead20done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead31row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead31done
 
-ahead20row:
-	MOVQ  aheadOff+72(FP), BX
+ahead31row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead20
+	JNZ   ahead31
 
-ahead20done:
+ahead31done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z20
 	VBROADCASTSS     (AX)(CX*2), Z21
@@ -1437,19 +1968,49 @@ ahead20done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys19done
+	JGE              keys29done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset21
+	JEQ              offset32
 	MOVQ             (DI)(R9*8), R11
 
-offset21:
-	JMP keys19
+offset32:
+	JMP keys29
 
-keys19done:
+keys29done:
+	CMPQ    56(SP), $+0
+	JEQ     last33
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, 192(AX)
+	JMP     aside33
+
+last33:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X20
@@ -1513,119 +2074,207 @@ keys19done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z19
 	VMOVUPS      Z19, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside33:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead22done
+	JZ    ahead34done
 
-ahead22:
+ahead34:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead22fewer
+	JCS     ahead34fewer
 
-ahead22four:
+ahead34four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead22four
+	JCC        ahead34four
 
-ahead22fewer:
+ahead34fewer:
 	ADDQ $+4, CX
-	JZ   ahead22touched
+	JZ   ahead34touched
 
-ahead22one:
+ahead34one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead22one
+	JNZ        ahead34one
 
-ahead22touched:
+ahead34touched:
 	TESTQ SI, SI
-	JNZ   ahead22done
-	MOVQ  16(SP), SI
+	JNZ   ahead34done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead22row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead22done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead34done
 
-ahead22row:
-	MOVQ  aheadOff+72(FP), BX
+ahead34row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead22
+	JNZ   ahead34
 
-ahead22done:
+ahead34done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -1635,75 +2284,93 @@ width8:
 	VMOVAPS Z3, Z9
 	VMOVAPS Z3, Z10
 	VMOVAPS Z3, Z11
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed36
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	VMOVUPS 256(AX), Z8
+	VMOVUPS 320(AX), Z9
+	VMOVUPS 384(AX), Z10
+	VMOVUPS 448(AX), Z11
 
-keys23:
-	MOVQ  32(SP), DX
+resumed36:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys35:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead24done
+	JZ    ahead37done
 
-ahead24:
+ahead37:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead24fewer
+	JCS     ahead37fewer
 
-ahead24four:
+ahead37four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead24four
+	JCC        ahead37four
 
-ahead24fewer:
+ahead37fewer:
 	ADDQ $+4, R11
-	JZ   ahead24touched
+	JZ   ahead37touched
 
-ahead24one:
+ahead37one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead24one
+	JNZ        ahead37one
 
-ahead24touched:
+ahead37touched:
 	TESTQ SI, SI
-	JNZ   ahead24done
-	MOVQ  16(SP), SI
+	JNZ   ahead37done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead24row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead24done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead37row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead37done
 
-ahead24row:
-	MOVQ  aheadOff+72(FP), BX
+ahead37row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead24
+	JNZ   ahead37
 
-ahead24done:
+ahead37done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z12
 	VPERMB          (DX), Z0, Z14
@@ -1741,19 +2408,38 @@ ahead24done:
 	ADDQ            $+4, AX
 	INCQ            DI
 	CMPQ            DI, keys+56(FP)
-	JGE             keys23done
+	JGE             keys35done
 	ADDQ            R10, R9
 	CMPQ            R9, (CX)(DI*8)
-	JEQ             offset25
+	JEQ             offset38
 	MOVQ            (CX)(DI*8), R9
 
-offset25:
-	JMP keys23
+offset38:
+	JMP keys35
 
-keys23done:
+keys35done:
+	CMPQ    56(SP), $+0
+	JEQ     last39
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	VMOVUPS Z8, 256(AX)
+	VMOVUPS Z9, 320(AX)
+	VMOVUPS Z10, 384(AX)
+	VMOVUPS Z11, 448(AX)
+	JMP     aside39
+
+last39:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X12
@@ -1784,88 +2470,104 @@ keys23done:
 	VMOVUPS.Z    448(AX), K1, Z4
 	VFMADD231PS  Z4, Z13, Z11
 	VMOVUPS      Z11, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside39:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
 	VMOVAPS Z3, Z6
 	VMOVAPS Z3, Z7
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed41
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), CX
-	MOVQ    v+40(FP), R8
-	ADDQ    (SP), R8
-	XORQ    DI, DI
-	MOVQ    off+48(FP), DX
-	MOVQ    (DX), R9
-	XORL    R10, R10
-	CMPQ    keys+56(FP), $+1
-	SETGT   R10
-	MOVQ    (DX)(R10*8), R10
-	SUBQ    R9, R10
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
 
-keys26:
-	MOVQ  32(SP), DX
+resumed41:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), CX
+	MOVQ  v+40(FP), R8
+	ADDQ  (SP), R8
+	XORQ  DI, DI
+	MOVQ  off+48(FP), DX
+	MOVQ  (DX), R9
+	XORL  R10, R10
+	CMPQ  keys+56(FP), $+1
+	SETGT R10
+	MOVQ  (DX)(R10*8), R10
+	SUBQ  R9, R10
+
+keys40:
+	MOVQ  40(SP), DX
 	TESTQ DX, DX
-	JZ    ahead27done
+	JZ    ahead42done
 
-ahead27:
+ahead42:
 	MOVQ    SI, R11
 	CMPQ    DX, R11
 	CMOVQCS DX, R11
 	SUBQ    R11, SI
 	SUBQ    R11, DX
 	SUBQ    $+4, R11
-	JCS     ahead27fewer
+	JCS     ahead42fewer
 
-ahead27four:
+ahead42four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R11
-	JCC        ahead27four
+	JCC        ahead42four
 
-ahead27fewer:
+ahead42fewer:
 	ADDQ $+4, R11
-	JZ   ahead27touched
+	JZ   ahead42touched
 
-ahead27one:
+ahead42one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R11
-	JNZ        ahead27one
+	JNZ        ahead42one
 
-ahead27touched:
+ahead42touched:
 	TESTQ SI, SI
-	JNZ   ahead27done
-	MOVQ  16(SP), SI
+	JNZ   ahead42done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead27row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead27done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead42row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead42done
 
-ahead27row:
-	MOVQ  aheadOff+72(FP), BX
+ahead42row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DX, DX
-	JNZ   ahead27
+	JNZ   ahead42
 
-ahead27done:
+ahead42done:
 	LEAQ            (R8)(R9*1), DX
 	VBROADCASTSS    (AX), Z8
 	VPERMB          (DX), Z0, Z10
@@ -1887,19 +2589,34 @@ ahead27done:
 	ADDQ            $+4, AX
 	INCQ            DI
 	CMPQ            DI, keys+56(FP)
-	JGE             keys26done
+	JGE             keys40done
 	ADDQ            R10, R9
 	CMPQ            R9, (CX)(DI*8)
-	JEQ             offset28
+	JEQ             offset43
 	MOVQ            (CX)(DI*8), R9
 
-offset28:
-	JMP keys26
+offset43:
+	JMP keys40
 
-keys26done:
+keys40done:
+	CMPQ    56(SP), $+0
+	JEQ     last44
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	JMP     aside44
+
+last44:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         CX, CX
 	VMOVD        CX, X8
@@ -1918,65 +2635,128 @@ keys26done:
 	VMOVUPS.Z    192(AX), K1, Z4
 	VFMADD231PS  Z4, Z9, Z7
 	VMOVUPS      Z7, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside44:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead29done
+	JZ    ahead45done
 
-ahead29:
+ahead45:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead29fewer
+	JCS     ahead45fewer
 
-ahead29four:
+ahead45four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead29four
+	JCC        ahead45four
 
-ahead29fewer:
+ahead45fewer:
 	ADDQ $+4, CX
-	JZ   ahead29touched
+	JZ   ahead45touched
 
-ahead29one:
+ahead45one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead29one
+	JNZ        ahead45one
 
-ahead29touched:
+ahead45touched:
 	TESTQ SI, SI
-	JNZ   ahead29done
-	MOVQ  16(SP), SI
+	JNZ   ahead45done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead29row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead29done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead45done
 
-ahead29row:
-	MOVQ  aheadOff+72(FP), BX
+ahead45row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead29
+	JNZ   ahead45
 
-ahead29done:
+ahead45done:
 	VZEROUPPER
 	RET
 
@@ -2052,57 +2832,82 @@ DATA E5M2Upper64VNNI<>+56(SB)/4, $0x47474747
 DATA E5M2Upper64VNNI<>+60(SB)/4, $0x7f7f7f7f
 GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
-// func accumulateE5M2x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x07, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width8:
-	CMPQ    8(SP), $+128
+	CMPQ    16(SP), $+128
 	JLT     width8done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -2120,75 +2925,102 @@ width8:
 	VMOVAPS Z3, Z17
 	VMOVAPS Z3, Z18
 	VMOVAPS Z3, Z19
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed47
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	VMOVUPS 256(AX), Z8
+	VMOVUPS 320(AX), Z9
+	VMOVUPS 384(AX), Z10
+	VMOVUPS 448(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	VMOVUPS 256(AX), Z16
+	VMOVUPS 320(AX), Z17
+	VMOVUPS 384(AX), Z18
+	VMOVUPS 448(AX), Z19
 
-keys30:
-	MOVQ  32(SP), DI
+resumed47:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys46:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead31done
+	JZ    ahead48done
 
-ahead31:
+ahead48:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead31fewer
+	JCS     ahead48fewer
 
-ahead31four:
+ahead48four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead31four
+	JCC        ahead48four
 
-ahead31fewer:
+ahead48fewer:
 	ADDQ $+4, R12
-	JZ   ahead31touched
+	JZ   ahead48touched
 
-ahead31one:
+ahead48one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead31one
+	JNZ        ahead48one
 
-ahead31touched:
+ahead48touched:
 	TESTQ SI, SI
-	JNZ   ahead31done
-	MOVQ  16(SP), SI
+	JNZ   ahead48done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead31row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead31done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead48row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead48done
 
-ahead31row:
-	MOVQ  aheadOff+72(FP), BX
+ahead48row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead31
+	JNZ   ahead48
 
-ahead31done:
+ahead48done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z20
 	VPERMB           (DI), Z0, Z22
@@ -2234,19 +3066,47 @@ ahead31done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys30done
+	JGE              keys46done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset32
+	JEQ              offset49
 	MOVQ             (DX)(R8*8), R10
 
-offset32:
-	JMP keys30
+offset49:
+	JMP keys46
 
-keys30done:
+keys46done:
+	CMPQ    56(SP), $+0
+	JEQ     last50
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	VMOVUPS Z8, 256(AX)
+	VMOVUPS Z9, 320(AX)
+	VMOVUPS Z10, 384(AX)
+	VMOVUPS Z11, 448(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	VMOVUPS Z16, 256(AX)
+	VMOVUPS Z17, 320(AX)
+	VMOVUPS Z18, 384(AX)
+	VMOVUPS Z19, 448(AX)
+	JMP     aside50
+
+last50:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X20
@@ -2304,14 +3164,16 @@ keys30done:
 	VMOVUPS.Z    448(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z19
 	VMOVUPS      Z19, 448(AX)
-	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, (SP)
-	SUBQ         $+128, 8(SP)
-	JMP          width8
+
+aside50:
+	ADDQ $+512, 8(SP)
+	ADDQ $+128, (SP)
+	SUBQ $+128, 16(SP)
+	JMP  width8
 
 width8done:
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -2321,75 +3183,94 @@ width4:
 	VMOVAPS Z3, Z9
 	VMOVAPS Z3, Z10
 	VMOVAPS Z3, Z11
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed52
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	MOVQ    off+48(FP), DX
-	MOVQ    v+40(FP), R9
-	ADDQ    (SP), R9
-	XORQ    R8, R8
-	MOVQ    off+48(FP), DI
-	MOVQ    (DI), R10
-	XORL    R11, R11
-	CMPQ    keys+56(FP), $+1
-	SETGT   R11
-	MOVQ    (DI)(R11*8), R11
-	SUBQ    R10, R11
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
 
-keys33:
-	MOVQ  32(SP), DI
+resumed52:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	MOVQ  off+48(FP), DX
+	MOVQ  v+40(FP), R9
+	ADDQ  (SP), R9
+	XORQ  R8, R8
+	MOVQ  off+48(FP), DI
+	MOVQ  (DI), R10
+	XORL  R11, R11
+	CMPQ  keys+56(FP), $+1
+	SETGT R11
+	MOVQ  (DI)(R11*8), R11
+	SUBQ  R10, R11
+
+keys51:
+	MOVQ  40(SP), DI
 	TESTQ DI, DI
-	JZ    ahead34done
+	JZ    ahead53done
 
-ahead34:
+ahead53:
 	MOVQ    SI, R12
 	CMPQ    DI, R12
 	CMOVQCS DI, R12
 	SUBQ    R12, SI
 	SUBQ    R12, DI
 	SUBQ    $+4, R12
-	JCS     ahead34fewer
+	JCS     ahead53fewer
 
-ahead34four:
+ahead53four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R12
-	JCC        ahead34four
+	JCC        ahead53four
 
-ahead34fewer:
+ahead53fewer:
 	ADDQ $+4, R12
-	JZ   ahead34touched
+	JZ   ahead53touched
 
-ahead34one:
+ahead53one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R12
-	JNZ        ahead34one
+	JNZ        ahead53one
 
-ahead34touched:
+ahead53touched:
 	TESTQ SI, SI
-	JNZ   ahead34done
-	MOVQ  16(SP), SI
+	JNZ   ahead53done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead34row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead34done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead53row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead53done
 
-ahead34row:
-	MOVQ  aheadOff+72(FP), BX
+ahead53row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ DI, DI
-	JNZ   ahead34
+	JNZ   ahead53
 
-ahead34done:
+ahead53done:
 	LEAQ             (R9)(R10*1), DI
 	VBROADCASTSS     (AX), Z12
 	VPERMB           (DI), Z0, Z14
@@ -2415,19 +3296,39 @@ ahead34done:
 	ADDQ             $+4, AX
 	INCQ             R8
 	CMPQ             R8, keys+56(FP)
-	JGE              keys33done
+	JGE              keys51done
 	ADDQ             R11, R10
 	CMPQ             R10, (DX)(R8*8)
-	JEQ              offset35
+	JEQ              offset54
 	MOVQ             (DX)(R8*8), R10
 
-offset35:
-	JMP keys33
+offset54:
+	JMP keys51
 
-keys33done:
+keys51done:
+	CMPQ    56(SP), $+0
+	JEQ     last55
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	JMP     aside55
+
+last55:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X12
@@ -2461,119 +3362,207 @@ keys33done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z11
 	VMOVUPS      Z11, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside55:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead36done
+	JZ    ahead56done
 
-ahead36:
+ahead56:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead36fewer
+	JCS     ahead56fewer
 
-ahead36four:
+ahead56four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead36four
+	JCC        ahead56four
 
-ahead36fewer:
+ahead56fewer:
 	ADDQ $+4, CX
-	JZ   ahead36touched
+	JZ   ahead56touched
 
-ahead36one:
+ahead56one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead36one
+	JNZ        ahead56one
 
-ahead36touched:
+ahead56touched:
 	TESTQ SI, SI
-	JNZ   ahead36done
-	MOVQ  16(SP), SI
+	JNZ   ahead56done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead36row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead36done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead56row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead56done
 
-ahead36row:
-	MOVQ  aheadOff+72(FP), BX
+ahead56row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead36
+	JNZ   ahead56
 
-ahead36done:
+ahead56done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -2587,76 +3576,100 @@ width4:
 	VMOVAPS Z3, Z13
 	VMOVAPS Z3, Z14
 	VMOVAPS Z3, Z15
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed58
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
 
-keys37:
-	MOVQ  32(SP), R8
+resumed58:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys57:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead38done
+	JZ    ahead59done
 
-ahead38:
+ahead59:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead38fewer
+	JCS     ahead59fewer
 
-ahead38four:
+ahead59four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead38four
+	JCC        ahead59four
 
-ahead38fewer:
+ahead59fewer:
 	ADDQ $+4, R13
-	JZ   ahead38touched
+	JZ   ahead59touched
 
-ahead38one:
+ahead59one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead38one
+	JNZ        ahead59one
 
-ahead38touched:
+ahead59touched:
 	TESTQ SI, SI
-	JNZ   ahead38done
-	MOVQ  16(SP), SI
+	JNZ   ahead59done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead38row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead38done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead59row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead59done
 
-ahead38row:
-	MOVQ  aheadOff+72(FP), BX
+ahead59row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead38
+	JNZ   ahead59
 
-ahead38done:
+ahead59done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z16
 	VBROADCASTSS     (AX)(CX*2), Z17
@@ -2688,19 +3701,44 @@ ahead38done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys37done
+	JGE              keys57done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset39
+	JEQ              offset60
 	MOVQ             (DI)(R9*8), R11
 
-offset39:
-	JMP keys37
+offset60:
+	JMP keys57
 
-keys37done:
+keys57done:
+	CMPQ    56(SP), $+0
+	JEQ     last61
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	JMP     aside61
+
+last61:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X16
@@ -2749,119 +3787,207 @@ keys37done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z15
 	VMOVUPS      Z15, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside61:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead40done
+	JZ    ahead62done
 
-ahead40:
+ahead62:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead40fewer
+	JCS     ahead62fewer
 
-ahead40four:
+ahead62four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead40four
+	JCC        ahead62four
 
-ahead40fewer:
+ahead62fewer:
 	ADDQ $+4, CX
-	JZ   ahead40touched
+	JZ   ahead62touched
 
-ahead40one:
+ahead62one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead40one
+	JNZ        ahead62one
 
-ahead40touched:
+ahead62touched:
 	TESTQ SI, SI
-	JNZ   ahead40done
-	MOVQ  16(SP), SI
+	JNZ   ahead62done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead40row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead40done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead62row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead62done
 
-ahead40row:
-	MOVQ  aheadOff+72(FP), BX
+ahead62row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead40
+	JNZ   ahead62
 
-ahead40done:
+ahead62done:
 	VZEROUPPER
 	RET
 
-// func accumulateE5M2x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func accumulateE5M2x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $40-96
+TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $72-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 8(SP)
-	MOVQ         $+0, (SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	MOVQ         $+1, DX
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+80(FP), AX
-	MOVQ         $+0, 16(SP)
-	MOVQ         $+0, 32(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+64(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+72(FP), DX
-	MOVQ         aheadLines+88(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+64(FP), BX
-	MOVQ         AX, 24(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 24(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+88(FP), AX
+	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 40(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+80(FP), DX
+	MOVQ  aheadLines+96(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+72(FP), BX
+	MOVQ  AX, 32(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 32(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+88(FP), AX
+	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 32(SP)
+	MOVQ  AX, 40(SP)
 
 nothingAhead:
+	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
+	MOVQ    heads+64(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+56(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+56(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 56(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 48(SP)
+
+stretch:
+	MOVQ dim+8(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ o+0(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ $+0, (SP)
+
 width4:
-	CMPQ    8(SP), $+64
+	CMPQ    16(SP), $+64
 	JLT     width4done
 	VMOVAPS Z3, Z4
 	VMOVAPS Z3, Z5
@@ -2879,76 +4005,105 @@ width4:
 	VMOVAPS Z3, Z17
 	VMOVAPS Z3, Z18
 	VMOVAPS Z3, Z19
-	MOVQ    p+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    CX, CX
+	CMPQ    64(SP), $+0
+	JEQ     resumed64
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
 	SHLQ    $0x02, CX
-	LEAQ    (AX)(CX*1), DX
-	MOVQ    off+48(FP), DI
-	MOVQ    v+40(FP), R10
-	ADDQ    (SP), R10
-	XORQ    R9, R9
-	MOVQ    off+48(FP), R8
-	MOVQ    (R8), R11
-	XORL    R12, R12
-	CMPQ    keys+56(FP), $+1
-	SETGT   R12
-	MOVQ    (R8)(R12*8), R12
-	SUBQ    R11, R12
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
 
-keys41:
-	MOVQ  32(SP), R8
+resumed64:
+	MOVQ  p+16(FP), AX
+	MOVQ  stride+24(FP), CX
+	MOVQ  CX, CX
+	SHLQ  $0x02, CX
+	LEAQ  (AX)(CX*1), DX
+	MOVQ  off+48(FP), DI
+	MOVQ  v+40(FP), R10
+	ADDQ  (SP), R10
+	XORQ  R9, R9
+	MOVQ  off+48(FP), R8
+	MOVQ  (R8), R11
+	XORL  R12, R12
+	CMPQ  keys+56(FP), $+1
+	SETGT R12
+	MOVQ  (R8)(R12*8), R12
+	SUBQ  R11, R12
+
+keys63:
+	MOVQ  40(SP), R8
 	TESTQ R8, R8
-	JZ    ahead42done
+	JZ    ahead65done
 
-ahead42:
+ahead65:
 	MOVQ    SI, R13
 	CMPQ    R8, R13
 	CMOVQCS R8, R13
 	SUBQ    R13, SI
 	SUBQ    R13, R8
 	SUBQ    $+4, R13
-	JCS     ahead42fewer
+	JCS     ahead65fewer
 
-ahead42four:
+ahead65four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R13
-	JCC        ahead42four
+	JCC        ahead65four
 
-ahead42fewer:
+ahead65fewer:
 	ADDQ $+4, R13
-	JZ   ahead42touched
+	JZ   ahead65touched
 
-ahead42one:
+ahead65one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R13
-	JNZ        ahead42one
+	JNZ        ahead65one
 
-ahead42touched:
+ahead65touched:
 	TESTQ SI, SI
-	JNZ   ahead42done
-	MOVQ  16(SP), SI
+	JNZ   ahead65done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead42row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead42done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead65row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead65done
 
-ahead42row:
-	MOVQ  aheadOff+72(FP), BX
+ahead65row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead42
+	JNZ   ahead65
 
-ahead42done:
+ahead65done:
 	LEAQ             (R10)(R11*1), R8
 	VBROADCASTSS     (AX), Z20
 	VBROADCASTSS     (AX)(CX*2), Z21
@@ -2984,19 +4139,49 @@ ahead42done:
 	ADDQ             $+4, DX
 	INCQ             R9
 	CMPQ             R9, keys+56(FP)
-	JGE              keys41done
+	JGE              keys63done
 	ADDQ             R12, R11
 	CMPQ             R11, (DI)(R9*8)
-	JEQ              offset43
+	JEQ              offset66
 	MOVQ             (DI)(R9*8), R11
 
-offset43:
-	JMP keys41
+offset66:
+	JMP keys63
 
-keys41done:
+keys63done:
+	CMPQ    56(SP), $+0
+	JEQ     last67
+	MOVQ    dim+8(FP), CX
+	MOVQ    heads+64(FP), AX
+	MOVQ    40(AX), AX
+	SHLQ    $0x02, AX
+	ADDQ    8(SP), AX
+	SHLQ    $0x02, CX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, 192(AX)
+	JMP     aside67
+
+last67:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
-	MOVQ         o+0(FP), AX
+	MOVQ         8(SP), AX
 	SHLQ         $0x02, CX
 	XORL         DI, DI
 	VMOVD        DI, X20
@@ -3060,64 +4245,127 @@ keys41done:
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z5, Z4, Z19
 	VMOVUPS      Z19, 192(AX)
-	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, (SP)
-	SUBQ         $+64, 8(SP)
-	JMP          width4
+
+aside67:
+	ADDQ $+256, 8(SP)
+	ADDQ $+64, (SP)
+	SUBQ $+64, 16(SP)
+	JMP  width4
 
 width4done:
-	MOVQ  32(SP), AX
+	MOVQ  heads+64(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  48(SP)
+	JZ    heads
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, o+0(FP)
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, p+16(FP)
+	MOVQ  32(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, alpha+32(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, v+40(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    56(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 64(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, o+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, p+16(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, p+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   32(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, alpha+32(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, v+40(FP)
+	MOVQ    keys+56(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+48(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+56(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 56(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 48(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  40(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead44done
+	JZ    ahead68done
 
-ahead44:
+ahead68:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead44fewer
+	JCS     ahead68fewer
 
-ahead44four:
+ahead68four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead44four
+	JCC        ahead68four
 
-ahead44fewer:
+ahead68fewer:
 	ADDQ $+4, CX
-	JZ   ahead44touched
+	JZ   ahead68touched
 
-ahead44one:
+ahead68one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead44one
+	JNZ        ahead68one
 
-ahead44touched:
+ahead68touched:
 	TESTQ SI, SI
-	JNZ   ahead44done
-	MOVQ  16(SP), SI
+	JNZ   ahead68done
+	MOVQ  24(SP), SI
 	INCQ  SI
-	MOVQ  SI, 16(SP)
-	CMPQ  SI, 24(SP)
-	JLT   ahead44row
-	MOVQ  $+0, 32(SP)
-	JMP   ahead44done
+	MOVQ  SI, 24(SP)
+	CMPQ  SI, 32(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 40(SP)
+	JMP   ahead68done
 
-ahead44row:
-	MOVQ  aheadOff+72(FP), BX
+ahead68row:
+	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+64(FP), BX
-	MOVQ  aheadLines+88(FP), SI
+	ADDQ  ahead+72(FP), BX
+	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead44
+	JNZ   ahead68
 
-ahead44done:
+ahead68done:
 	VZEROUPPER
 	RET

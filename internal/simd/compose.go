@@ -4,12 +4,6 @@ package simd
 
 import "unsafe"
 
-// scoresKernel and accumulateKernel are assembly for a fixed number of rows.
-type (
-	scoresKernel     = func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
-	accumulateKernel = func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
-)
-
 // blocks holds the kernels by their number of rows, nil where there is none.
 type blocks[K any] [maxBlock + 1]K
 
@@ -49,51 +43,63 @@ func (f nanFunc) in(t Tile, bytes int) bool {
 }
 
 // scoresBy composes any number of rows from blocks.
-func scoresBy(e Elem, kernels *blocks[scoresKernel], sizes *sizes, limits limits) ScoresFunc {
+func scoresBy(e Elem, kernels *blocks[scoresKernel], sizes *sizes, limits limits) (f HeadsScoresFunc) {
 	plain := scoresPlain(e)
-	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
+	f = func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
 		keys := len(k.Off)
 		if keys == 0 || rows == 0 {
 			return
 		}
-		if limits.exclude(k, dim) {
-			plain(s, stride, q, rows, dim, k, ahead)
+		if heads != nil && limits.nan != nil { // each head's tile is looked at
+			f.oneByOne(s, stride, q, rows, dim, k, heads, ahead)
 			return
 		}
-		_, _ = s[(rows-1)*stride+keys-1], q[rows*dim-1]
+		if limits.exclude(k, dim) {
+			plain(s, stride, q, rows, dim, k, heads, ahead)
+			return
+		}
+		last := heads.last()
+		_, _ = s[last.Scores+(rows-1)*stride+keys-1], q[last.Rows+rows*dim-1]
 		data, off := unsafe.SliceData(k.Data), &k.Off[0]
 		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
 		for r := 0; r < rows; {
 			n := sizes[min(rows-r, maxBlock)]
-			kernels[n](&s[r*stride], stride, &q[r*dim], dim, data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			kernels[n].run(&s[r*stride], stride, &q[r*dim], dim, data, off, keys, heads, aheadData, aheadOff, aheadKeys, aheadLines)
 			r += n
 			aheadKeys = 0
 		}
 	}
+	return f
 }
 
 // accumulateBy is scoresBy for accumulation.
-func accumulateBy(e Elem, kernels *blocks[accumulateKernel], sizes *sizes, limits limits) AccumulateFunc {
+func accumulateBy(e Elem, kernels *blocks[accumulateKernel], sizes *sizes, limits limits) (f HeadsAccumulateFunc) {
 	plain := accumulatePlain(e)
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+	f = func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, heads *Heads, ahead Ahead) {
 		keys := len(v.Off)
 		if rows == 0 || dim == 0 {
 			return
 		}
-		if keys == 0 || limits.exclude(v, dim) {
-			plain(o, rows, dim, p, stride, alpha, v, ahead)
+		if heads != nil && limits.nan != nil {
+			f.oneByOne(o, rows, dim, p, stride, alpha, v, heads, ahead)
 			return
 		}
-		_, _, _ = o[rows*dim-1], p[(rows-1)*stride+keys-1], alpha[rows-1]
+		if keys == 0 || limits.exclude(v, dim) {
+			plain(o, rows, dim, p, stride, alpha, v, heads, ahead)
+			return
+		}
+		last := heads.last()
+		_, _, _ = o[last.Rows+last.Partial+rows*dim-1], p[last.Scores+(rows-1)*stride+keys-1], alpha[last.Alpha+rows-1]
 		data, off := unsafe.SliceData(v.Data), &v.Off[0]
 		aheadData, aheadOff, aheadKeys, aheadLines := ahead.args()
 		for r := 0; r < rows; {
 			n := sizes[min(rows-r, maxBlock)]
-			kernels[n](&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, aheadData, aheadOff, aheadKeys, aheadLines)
+			kernels[n].run(&o[r*dim], dim, &p[r*stride], stride, &alpha[r], data, off, keys, heads, aheadData, aheadOff, aheadKeys, aheadLines)
 			r += n
 			aheadKeys = 0
 		}
 	}
+	return f
 }
 
 // args are the arguments of the assembly; no keys where there is nothing to fetch.

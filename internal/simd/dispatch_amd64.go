@@ -30,11 +30,30 @@ func isFamily25() bool {
 	return vendor == amd && family+extended == 25
 }
 
+// scoresKernel and accumulateKernel are assembly for a fixed number of rows. They take
+// heads side by side.
+type (
+	scoresKernel     func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+	accumulateKernel func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+)
+
+func (f scoresKernel) run(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *Heads, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) {
+	f(s, stride, q, dim, k, off, keys, (*int)(unsafe.Pointer(heads)), ahead, aheadOff, aheadKeys, aheadLines)
+}
+
+func (f accumulateKernel) run(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *Heads, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) {
+	f(o, dim, p, stride, alpha, v, off, keys, (*int)(unsafe.Pointer(heads)), ahead, aheadOff, aheadKeys, aheadLines)
+}
+
+// takesHeads reports whether kernels for type e take heads side by side: not where plain Go
+// has to look at each tile first.
+func takesHeads(e Elem) bool { return useVNNI || useAVX2 && e != E4M3 }
+
 // minDim is the least row that the assembly takes: where it has no masked loads
 // it reads the last 8 elements together, and NaN codes are looked for by 8.
 const minDim = 8
 
-func scoresFor(e Elem) ScoresFunc {
+func scoresFor(e Elem) HeadsScoresFunc {
 	switch {
 	case useAVX512 && inHalves && (e == F16 || e == BF16):
 		return scoresBy(e, &scoresHalves[e], &sizesHalves, limitsAVX2[e])
@@ -48,7 +67,7 @@ func scoresFor(e Elem) ScoresFunc {
 	return scoresPlain(e)
 }
 
-func accumulateFor(e Elem) AccumulateFunc {
+func accumulateFor(e Elem) HeadsAccumulateFunc {
 	switch {
 	case useAVX512 && inHalves && e == F32:
 		pairs := accumulateBy(e, &accumulateAVX512[e], &sizesPairs, limitsAVX512[e])
@@ -96,24 +115,24 @@ var sizesHalves = sizes{0, 1, 2, 3, 4, 3, 3, 4, 4}
 const wholeRow = 64
 
 // scoresOfWhole takes kernels for whole rows where they are.
-func scoresOfWhole(whole, any ScoresFunc) ScoresFunc {
-	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, ahead Ahead) {
+func scoresOfWhole(whole, any HeadsScoresFunc) HeadsScoresFunc {
+	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
 		if dim%wholeRow == 0 {
-			whole(s, stride, q, rows, dim, k, ahead)
+			whole(s, stride, q, rows, dim, k, heads, ahead)
 			return
 		}
-		any(s, stride, q, rows, dim, k, ahead)
+		any(s, stride, q, rows, dim, k, heads, ahead)
 	}
 }
 
 // accumulateOfWhole takes kernels for rows of a multiple of so many elements where they are.
-func accumulateOfWhole(elements int, whole, any AccumulateFunc) AccumulateFunc {
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+func accumulateOfWhole(elements int, whole, any HeadsAccumulateFunc) HeadsAccumulateFunc {
+	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, heads *Heads, ahead Ahead) {
 		if dim%elements == 0 {
-			whole(o, rows, dim, p, stride, alpha, v, ahead)
+			whole(o, rows, dim, p, stride, alpha, v, heads, ahead)
 			return
 		}
-		any(o, rows, dim, p, stride, alpha, v, ahead)
+		any(o, rows, dim, p, stride, alpha, v, heads, ahead)
 	}
 }
 

@@ -9,14 +9,30 @@ var architecture = []string{Generic, NEON}
 // limitsNEON: the kernels take all rows that have an element.
 var limitsNEON = limits{least: 1}
 
-func scoresFor(e Elem) ScoresFunc {
+// scoresKernel and accumulateKernel are assembly for a fixed number of rows, of one head.
+type (
+	scoresKernel     func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+	accumulateKernel func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys, aheadLines int)
+)
+
+func (f scoresKernel) run(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, _ *Heads, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) {
+	f(s, stride, q, dim, k, off, keys, ahead, aheadOff, aheadKeys, aheadLines)
+}
+
+func (f accumulateKernel) run(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, _ *Heads, ahead *byte, aheadOff *int, aheadKeys, aheadLines int) {
+	f(o, dim, p, stride, alpha, v, off, keys, ahead, aheadOff, aheadKeys, aheadLines)
+}
+
+func takesHeads(Elem) bool { return false }
+
+func scoresFor(e Elem) HeadsScoresFunc {
 	if useNEON {
 		return scoresBy(e, &scoresNEON[e], &sizes124, limitsNEON)
 	}
 	return scoresPlain(e)
 }
 
-func accumulateFor(e Elem) AccumulateFunc {
+func accumulateFor(e Elem) HeadsAccumulateFunc {
 	if useNEON {
 		return accumulateBy(e, &accumulateNEON[e], &sizes124, limitsNEON)
 	}

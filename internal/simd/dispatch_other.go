@@ -7,10 +7,11 @@ const hasNEON, hasAVX2, hasAVX512, hasVNNI, inHalves = false, false, false, fals
 // architecture is the levels that any other architecture has.
 var architecture = []string{Generic}
 
-func scoresFor(e Elem) ScoresFunc         { return scoresPlain(e) }
-func accumulateFor(e Elem) AccumulateFunc { return accumulatePlain(e) }
-func asIntegers(Elem) bool                { return false }
-func integerFor(Elem) *Integer            { return nil }
+func scoresFor(e Elem) HeadsScoresFunc         { return scoresPlain(e) }
+func accumulateFor(e Elem) HeadsAccumulateFunc { return accumulatePlain(e) }
+func takesHeads(Elem) bool                     { return false }
+func asIntegers(Elem) bool                     { return false }
+func integerFor(Elem) *Integer                 { return nil }
 
 func dequantise(b Block, dst []float32, src []byte) { dequantiseGeneric(b, dst, src) }
 

@@ -2,16 +2,26 @@ package simd
 
 import "math"
 
-func scoresPlain(e Elem) ScoresFunc {
-	return func(s []float32, stride int, q []float32, rows, dim int, k Tile, _ Ahead) {
+func scoresPlain(e Elem) (f HeadsScoresFunc) {
+	f = func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead) {
+		if heads != nil {
+			f.oneByOne(s, stride, q, rows, dim, k, heads, ahead)
+			return
+		}
 		scoresGeneric(e, s, stride, q, rows, dim, k)
 	}
+	return f
 }
 
-func accumulatePlain(e Elem) AccumulateFunc {
-	return func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, _ Ahead) {
+func accumulatePlain(e Elem) (f HeadsAccumulateFunc) {
+	f = func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, heads *Heads, ahead Ahead) {
+		if heads != nil {
+			f.oneByOne(o, rows, dim, p, stride, alpha, v, heads, ahead)
+			return
+		}
 		accumulateGeneric(e, o, rows, dim, p, stride, alpha, v)
 	}
+	return f
 }
 
 // chunk is how many elements of a row the plain kernels widen at a time, and

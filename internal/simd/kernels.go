@@ -41,10 +41,10 @@ type ScoresFunc func(s []float32, stride int, q []float32, rows, dim int, k Tile
 type AccumulateFunc func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead)
 
 // Scores returns the fastest kernel of the current level for keys of type e.
-func Scores(e Elem) ScoresFunc { return scoresFor(e) }
+func Scores(e Elem) ScoresFunc { return scoresFor(e).one() }
 
 // Accumulate returns the fastest kernel of the current level for values of type e.
-func Accumulate(e Elem) AccumulateFunc { return accumulateFor(e) }
+func Accumulate(e Elem) AccumulateFunc { return accumulateFor(e).one() }
 
 // Softmax takes rows of scores, of a tile or of several, into their running states. For each row
 // r, over j < keys, in natural-log units:

@@ -13,7 +13,7 @@ func Lead(e Elem, dim, rows int) int {
 	if asIntegers(e) && takesIntegers(dim) || comesEarly(e, dim, rows) {
 		return leadTile
 	}
-	bytes := leadFar
+	bytes := LeadFar
 	switch {
 	case rows == 1 && useAVX512 && readsLonger(e) && onePass(e, dim, rows):
 		return leadRows
@@ -23,13 +23,24 @@ func Lead(e Elem, dim, rows int) int {
 	return min(max(bytes/max(e.RowBytes(dim), 1), 1), TileKeys-8)
 }
 
+// LeadBeside is how many bytes ahead of its work a loop over rows of heads side by side, in
+// the order of memory, should fetch: scores of rows queries of each head, or their sums.
+// Where one page lies behind the other, what holds for a row that is read alone holds for
+// all of them; else the hardware's prefetcher begins anew with each page.
+func LeadBeside(e Elem, dim, rows int, inOrder bool) int {
+	if inOrder && rows == 1 && useAVX512 && readsLonger(e) && onePass(e, dim, rows) {
+		return leadRows * e.RowBytes(dim)
+	}
+	return LeadFar
+}
+
 // Bytes ahead: enough for the memory's latency where a row is read once, from front
 // to back, and more where sums come back to it in further passes. A few rows are best
 // where next to nothing but reading is done, in order and without a pause: then the
 // hardware's prefetcher does the most of it.
 const (
 	leadNear = 10 << 10
-	leadFar  = 16 << 10
+	LeadFar  = 16 << 10 // the most
 	leadRows = 4
 )
 

@@ -7,104 +7,104 @@ package simd
 // scoresF32x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x1AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x2AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x4AVX2 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

@@ -4,76 +4,98 @@
 
 #include "textflag.h"
 
-// func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead1done
 
 ahead1:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead1fewer
 
 ahead1four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead1four
 
@@ -82,28 +104,28 @@ ahead1fewer:
 	JZ   ahead1touched
 
 ahead1one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead1one
 
 ahead1touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead1done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead1row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead1done
 
 ahead1row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead1
 
 ahead1done:
@@ -111,25 +133,25 @@ ahead1done:
 	VMOVAPS Y0, Y2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset2
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset2:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset3
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset3:
 third:
@@ -142,21 +164,21 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VMOVUPS     (SI), Y3
+	VMOVUPS     (R8), Y3
 	VFMADD231PS (R10), Y3, Y1
-	VMOVUPS     32(SI), Y3
+	VMOVUPS     32(R8), Y3
 	VFMADD231PS 32(R10), Y3, Y1
-	VMOVUPS     64(SI), Y3
+	VMOVUPS     64(R8), Y3
 	VFMADD231PS 64(R10), Y3, Y1
-	VMOVUPS     96(SI), Y3
+	VMOVUPS     96(R8), Y3
 	VFMADD231PS 96(R10), Y3, Y1
-	VMOVUPS     128(SI), Y3
+	VMOVUPS     128(R8), Y3
 	VFMADD231PS 128(R10), Y3, Y1
-	VMOVUPS     160(SI), Y3
+	VMOVUPS     160(R8), Y3
 	VFMADD231PS 160(R10), Y3, Y1
-	VMOVUPS     192(SI), Y3
+	VMOVUPS     192(R8), Y3
 	VFMADD231PS 192(R10), Y3, Y1
-	VMOVUPS     224(SI), Y3
+	VMOVUPS     224(R8), Y3
 	VFMADD231PS 224(R10), Y3, Y1
 	VMOVUPS     (R9), Y3
 	VFMADD231PS (R10), Y3, Y2
@@ -175,7 +197,7 @@ width8:
 	VMOVUPS     224(R9), Y3
 	VFMADD231PS 224(R10), Y3, Y2
 	ADDQ        $+256, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -184,12 +206,12 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VMOVUPS     (SI), Y3
+	VMOVUPS     (R8), Y3
 	VFMADD231PS (R10), Y3, Y1
 	VMOVUPS     (R9), Y3
 	VFMADD231PS (R10), Y3, Y2
 	ADDQ        $+32, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -201,7 +223,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VMOVUPS     (SI)(R11*4), Y4
+	VMOVUPS     (R8)(R11*4), Y4
 	VANDPS      Y3, Y4, Y4
 	VANDPS      (R10), Y3, Y5
 	VFMADD231PS Y5, Y4, Y1
@@ -220,43 +242,96 @@ reduce:
 	VPERM2F128 $0x20, Y1, Y1, Y2
 	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X2, (SI)
+	VMOVLPS    X2, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead4fewer
 
 ahead4four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead4four
 
@@ -265,27 +340,27 @@ ahead4fewer:
 	JZ   ahead4touched
 
 ahead4one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead4one
 
 ahead4touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead4done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead4row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead4done
 
 ahead4row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead4
 
@@ -311,76 +386,98 @@ DATA lanesAVX2<>+56(SB)/4, $0xffffffff
 DATA lanesAVX2<>+60(SB)/4, $0xffffffff
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
-// func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead5done
 
 ahead5:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead5fewer
 
 ahead5four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead5four
 
@@ -389,28 +486,28 @@ ahead5fewer:
 	JZ   ahead5touched
 
 ahead5one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead5one
 
 ahead5touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead5done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead5row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead5done
 
 ahead5row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead5
 
 ahead5done:
@@ -420,25 +517,25 @@ ahead5done:
 	VMOVAPS Y0, Y4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset6
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset6:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset7
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset7:
 third:
@@ -451,28 +548,28 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VMOVUPS     (SI), Y5
+	VMOVUPS     (R8), Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
-	VMOVUPS     32(SI), Y5
+	VMOVUPS     32(R8), Y5
 	VFMADD231PS 32(R10), Y5, Y1
 	VFMADD231PS 32(R10)(R11*1), Y5, Y3
-	VMOVUPS     64(SI), Y5
+	VMOVUPS     64(R8), Y5
 	VFMADD231PS 64(R10), Y5, Y1
 	VFMADD231PS 64(R10)(R11*1), Y5, Y3
-	VMOVUPS     96(SI), Y5
+	VMOVUPS     96(R8), Y5
 	VFMADD231PS 96(R10), Y5, Y1
 	VFMADD231PS 96(R10)(R11*1), Y5, Y3
-	VMOVUPS     128(SI), Y5
+	VMOVUPS     128(R8), Y5
 	VFMADD231PS 128(R10), Y5, Y1
 	VFMADD231PS 128(R10)(R11*1), Y5, Y3
-	VMOVUPS     160(SI), Y5
+	VMOVUPS     160(R8), Y5
 	VFMADD231PS 160(R10), Y5, Y1
 	VFMADD231PS 160(R10)(R11*1), Y5, Y3
-	VMOVUPS     192(SI), Y5
+	VMOVUPS     192(R8), Y5
 	VFMADD231PS 192(R10), Y5, Y1
 	VFMADD231PS 192(R10)(R11*1), Y5, Y3
-	VMOVUPS     224(SI), Y5
+	VMOVUPS     224(R8), Y5
 	VFMADD231PS 224(R10), Y5, Y1
 	VFMADD231PS 224(R10)(R11*1), Y5, Y3
 	VMOVUPS     (R9), Y5
@@ -500,7 +597,7 @@ width8:
 	VFMADD231PS 224(R10), Y5, Y2
 	VFMADD231PS 224(R10)(R11*1), Y5, Y4
 	ADDQ        $+256, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -509,14 +606,14 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VMOVUPS     (SI), Y5
+	VMOVUPS     (R8), Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
 	VMOVUPS     (R9), Y5
 	VFMADD231PS (R10), Y5, Y2
 	VFMADD231PS (R10)(R11*1), Y5, Y4
 	ADDQ        $+32, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -528,7 +625,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VMOVUPS     (SI)(R12*4), Y6
+	VMOVUPS     (R8)(R12*4), Y6
 	VANDPS      Y5, Y6, Y6
 	VANDPS      (R10), Y5, Y7
 	VFMADD231PS Y7, Y6, Y1
@@ -554,45 +651,98 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X1, (R9)
-	VMOVHPS    X1, (R9)(SI*1)
+	VMOVHPS    X1, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X1, (R9)
-	VEXTRACTPS $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead8fewer
 
 ahead8four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead8four
 
@@ -601,27 +751,27 @@ ahead8fewer:
 	JZ   ahead8touched
 
 ahead8one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead8one
 
 ahead8touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead8row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead8
 
@@ -629,76 +779,98 @@ ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead9done
 
 ahead9:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead9fewer
 
 ahead9four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead9four
 
@@ -707,28 +879,28 @@ ahead9fewer:
 	JZ   ahead9touched
 
 ahead9one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead9one
 
 ahead9touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead9done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead9row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead9done
 
 ahead9row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead9
 
 ahead9done:
@@ -742,25 +914,25 @@ ahead9done:
 	VMOVAPS Y0, Y8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset10
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset10:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset11
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset11:
 third:
@@ -774,8 +946,8 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VMOVUPS     (SI), Y9
-	VMOVUPS     32(SI), Y10
+	VMOVUPS     (R8), Y9
+	VMOVUPS     32(R8), Y10
 	VMOVUPS     (R9), Y11
 	VMOVUPS     32(R9), Y12
 	VMOVUPS     (R10), Y13
@@ -804,7 +976,7 @@ width2:
 	VFMADD231PS Y9, Y12, Y8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -813,7 +985,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VMOVUPS     (SI), Y9
+	VMOVUPS     (R8), Y9
 	VMOVUPS     (R9), Y10
 	VMOVUPS     (R10), Y11
 	VFMADD231PS Y11, Y9, Y1
@@ -829,7 +1001,7 @@ width1:
 	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -842,7 +1014,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VMOVUPS     (SI)(R13*4), Y10
+	VMOVUPS     (R8)(R13*4), Y10
 	VANDPS      Y9, Y10, Y10
 	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y1
@@ -885,53 +1057,106 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVLPS      X1, (R9)
-	VMOVHPS      X1, (R9)(SI*1)
+	VMOVHPS      X1, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVSS       X1, (R9)
-	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead12fewer
 
 ahead12four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead12four
 
@@ -940,27 +1165,27 @@ ahead12fewer:
 	JZ   ahead12touched
 
 ahead12one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead12one
 
 ahead12touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead12row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead12done
 
 ahead12row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead12
 
@@ -968,76 +1193,98 @@ ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead13done
 
 ahead13:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead13fewer
 
 ahead13four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead13four
 
@@ -1046,28 +1293,28 @@ ahead13fewer:
 	JZ   ahead13touched
 
 ahead13one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead13one
 
 ahead13touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead13done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead13row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead13done
 
 ahead13row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead13
 
 ahead13done:
@@ -1075,25 +1322,25 @@ ahead13done:
 	VMOVAPS Y0, Y2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset14
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset14:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset15
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset15:
 third:
@@ -1106,21 +1353,21 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VCVTPH2PS   (SI), Y3
+	VCVTPH2PS   (R8), Y3
 	VFMADD231PS (R10), Y3, Y1
-	VCVTPH2PS   16(SI), Y3
+	VCVTPH2PS   16(R8), Y3
 	VFMADD231PS 32(R10), Y3, Y1
-	VCVTPH2PS   32(SI), Y3
+	VCVTPH2PS   32(R8), Y3
 	VFMADD231PS 64(R10), Y3, Y1
-	VCVTPH2PS   48(SI), Y3
+	VCVTPH2PS   48(R8), Y3
 	VFMADD231PS 96(R10), Y3, Y1
-	VCVTPH2PS   64(SI), Y3
+	VCVTPH2PS   64(R8), Y3
 	VFMADD231PS 128(R10), Y3, Y1
-	VCVTPH2PS   80(SI), Y3
+	VCVTPH2PS   80(R8), Y3
 	VFMADD231PS 160(R10), Y3, Y1
-	VCVTPH2PS   96(SI), Y3
+	VCVTPH2PS   96(R8), Y3
 	VFMADD231PS 192(R10), Y3, Y1
-	VCVTPH2PS   112(SI), Y3
+	VCVTPH2PS   112(R8), Y3
 	VFMADD231PS 224(R10), Y3, Y1
 	VCVTPH2PS   (R9), Y3
 	VFMADD231PS (R10), Y3, Y2
@@ -1139,7 +1386,7 @@ width8:
 	VCVTPH2PS   112(R9), Y3
 	VFMADD231PS 224(R10), Y3, Y2
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -1148,12 +1395,12 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VCVTPH2PS   (SI), Y3
+	VCVTPH2PS   (R8), Y3
 	VFMADD231PS (R10), Y3, Y1
 	VCVTPH2PS   (R9), Y3
 	VFMADD231PS (R10), Y3, Y2
 	ADDQ        $+32, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -1165,7 +1412,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VCVTPH2PS   (SI)(R11*2), Y4
+	VCVTPH2PS   (R8)(R11*2), Y4
 	VANDPS      Y3, Y4, Y4
 	VANDPS      (R10), Y3, Y5
 	VFMADD231PS Y5, Y4, Y1
@@ -1184,43 +1431,96 @@ reduce:
 	VPERM2F128 $0x20, Y1, Y1, Y2
 	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X2, (SI)
+	VMOVLPS    X2, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead16fewer
 
 ahead16four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead16four
 
@@ -1229,27 +1529,27 @@ ahead16fewer:
 	JZ   ahead16touched
 
 ahead16one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead16one
 
 ahead16touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead16done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead16row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead16done
 
 ahead16row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead16
 
@@ -1257,76 +1557,98 @@ ahead16done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead17done
 
 ahead17:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead17fewer
 
 ahead17four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead17four
 
@@ -1335,28 +1657,28 @@ ahead17fewer:
 	JZ   ahead17touched
 
 ahead17one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead17one
 
 ahead17touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead17done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead17row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead17done
 
 ahead17row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead17
 
 ahead17done:
@@ -1366,25 +1688,25 @@ ahead17done:
 	VMOVAPS Y0, Y4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset18
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset18:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset19
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset19:
 third:
@@ -1397,28 +1719,28 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VCVTPH2PS   (SI), Y5
+	VCVTPH2PS   (R8), Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
-	VCVTPH2PS   16(SI), Y5
+	VCVTPH2PS   16(R8), Y5
 	VFMADD231PS 32(R10), Y5, Y1
 	VFMADD231PS 32(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   32(SI), Y5
+	VCVTPH2PS   32(R8), Y5
 	VFMADD231PS 64(R10), Y5, Y1
 	VFMADD231PS 64(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   48(SI), Y5
+	VCVTPH2PS   48(R8), Y5
 	VFMADD231PS 96(R10), Y5, Y1
 	VFMADD231PS 96(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   64(SI), Y5
+	VCVTPH2PS   64(R8), Y5
 	VFMADD231PS 128(R10), Y5, Y1
 	VFMADD231PS 128(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   80(SI), Y5
+	VCVTPH2PS   80(R8), Y5
 	VFMADD231PS 160(R10), Y5, Y1
 	VFMADD231PS 160(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   96(SI), Y5
+	VCVTPH2PS   96(R8), Y5
 	VFMADD231PS 192(R10), Y5, Y1
 	VFMADD231PS 192(R10)(R11*1), Y5, Y3
-	VCVTPH2PS   112(SI), Y5
+	VCVTPH2PS   112(R8), Y5
 	VFMADD231PS 224(R10), Y5, Y1
 	VFMADD231PS 224(R10)(R11*1), Y5, Y3
 	VCVTPH2PS   (R9), Y5
@@ -1446,7 +1768,7 @@ width8:
 	VFMADD231PS 224(R10), Y5, Y2
 	VFMADD231PS 224(R10)(R11*1), Y5, Y4
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -1455,14 +1777,14 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VCVTPH2PS   (SI), Y5
+	VCVTPH2PS   (R8), Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
 	VCVTPH2PS   (R9), Y5
 	VFMADD231PS (R10), Y5, Y2
 	VFMADD231PS (R10)(R11*1), Y5, Y4
 	ADDQ        $+32, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -1474,7 +1796,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VCVTPH2PS   (SI)(R12*2), Y6
+	VCVTPH2PS   (R8)(R12*2), Y6
 	VANDPS      Y5, Y6, Y6
 	VANDPS      (R10), Y5, Y7
 	VFMADD231PS Y7, Y6, Y1
@@ -1500,45 +1822,98 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X1, (R9)
-	VMOVHPS    X1, (R9)(SI*1)
+	VMOVHPS    X1, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X1, (R9)
-	VEXTRACTPS $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead20fewer
 
 ahead20four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead20four
 
@@ -1547,27 +1922,27 @@ ahead20fewer:
 	JZ   ahead20touched
 
 ahead20one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead20one
 
 ahead20touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead20done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead20row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead20done
 
 ahead20row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead20
 
@@ -1575,76 +1950,98 @@ ahead20done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead21done
 
 ahead21:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead21fewer
 
 ahead21four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead21four
 
@@ -1653,28 +2050,28 @@ ahead21fewer:
 	JZ   ahead21touched
 
 ahead21one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead21one
 
 ahead21touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead21done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead21row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead21done
 
 ahead21row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead21
 
 ahead21done:
@@ -1688,25 +2085,25 @@ ahead21done:
 	VMOVAPS Y0, Y8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset22
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset22:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset23
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset23:
 third:
@@ -1720,8 +2117,8 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VCVTPH2PS   (SI), Y9
-	VCVTPH2PS   16(SI), Y10
+	VCVTPH2PS   (R8), Y9
+	VCVTPH2PS   16(R8), Y10
 	VCVTPH2PS   (R9), Y11
 	VCVTPH2PS   16(R9), Y12
 	VMOVUPS     (R10), Y13
@@ -1750,7 +2147,7 @@ width2:
 	VFMADD231PS Y9, Y12, Y8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -1759,7 +2156,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VCVTPH2PS   (SI), Y9
+	VCVTPH2PS   (R8), Y9
 	VCVTPH2PS   (R9), Y10
 	VMOVUPS     (R10), Y11
 	VFMADD231PS Y11, Y9, Y1
@@ -1775,7 +2172,7 @@ width1:
 	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -1788,7 +2185,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VCVTPH2PS   (SI)(R13*2), Y10
+	VCVTPH2PS   (R8)(R13*2), Y10
 	VANDPS      Y9, Y10, Y10
 	VANDPS      (R10), Y9, Y11
 	VFMADD231PS Y11, Y10, Y1
@@ -1831,53 +2228,106 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVLPS      X1, (R9)
-	VMOVHPS      X1, (R9)(SI*1)
+	VMOVHPS      X1, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVSS       X1, (R9)
-	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead24fewer
 
 ahead24four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead24four
 
@@ -1886,27 +2336,27 @@ ahead24fewer:
 	JZ   ahead24touched
 
 ahead24one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead24one
 
 ahead24touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead24done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead24row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead24done
 
 ahead24row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead24
 
@@ -1914,76 +2364,98 @@ ahead24done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead25done
 
 ahead25:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead25fewer
 
 ahead25four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead25four
 
@@ -1992,28 +2464,28 @@ ahead25fewer:
 	JZ   ahead25touched
 
 ahead25one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead25one
 
 ahead25touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead25done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead25row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead25done
 
 ahead25row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead25
 
 ahead25done:
@@ -2021,25 +2493,25 @@ ahead25done:
 	VMOVAPS Y0, Y2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset26
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset26:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset27
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset27:
 third:
@@ -2052,28 +2524,28 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VPMOVZXWD   (SI), Y3
+	VPMOVZXWD   (R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS (R10), Y3, Y1
-	VPMOVZXWD   16(SI), Y3
+	VPMOVZXWD   16(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 32(R10), Y3, Y1
-	VPMOVZXWD   32(SI), Y3
+	VPMOVZXWD   32(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 64(R10), Y3, Y1
-	VPMOVZXWD   48(SI), Y3
+	VPMOVZXWD   48(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 96(R10), Y3, Y1
-	VPMOVZXWD   64(SI), Y3
+	VPMOVZXWD   64(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 128(R10), Y3, Y1
-	VPMOVZXWD   80(SI), Y3
+	VPMOVZXWD   80(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 160(R10), Y3, Y1
-	VPMOVZXWD   96(SI), Y3
+	VPMOVZXWD   96(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 192(R10), Y3, Y1
-	VPMOVZXWD   112(SI), Y3
+	VPMOVZXWD   112(R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 224(R10), Y3, Y1
 	VPMOVZXWD   (R9), Y3
@@ -2101,7 +2573,7 @@ width8:
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS 224(R10), Y3, Y2
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -2110,14 +2582,14 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VPMOVZXWD   (SI), Y3
+	VPMOVZXWD   (R8), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS (R10), Y3, Y1
 	VPMOVZXWD   (R9), Y3
 	VPSLLD      $0x10, Y3, Y3
 	VFMADD231PS (R10), Y3, Y2
 	ADDQ        $+32, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -2129,7 +2601,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VPMOVZXWD   (SI)(R11*2), Y4
+	VPMOVZXWD   (R8)(R11*2), Y4
 	VPSLLD      $0x10, Y4, Y4
 	VANDPS      Y3, Y4, Y4
 	VANDPS      (R10), Y3, Y5
@@ -2150,43 +2622,96 @@ reduce:
 	VPERM2F128 $0x20, Y1, Y1, Y2
 	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X2, (SI)
+	VMOVLPS    X2, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead28fewer
 
 ahead28four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead28four
 
@@ -2195,27 +2720,27 @@ ahead28fewer:
 	JZ   ahead28touched
 
 ahead28one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead28one
 
 ahead28touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead28done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead28row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead28done
 
 ahead28row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead28
 
@@ -2223,76 +2748,98 @@ ahead28done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead29done
 
 ahead29:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead29fewer
 
 ahead29four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead29four
 
@@ -2301,28 +2848,28 @@ ahead29fewer:
 	JZ   ahead29touched
 
 ahead29one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead29one
 
 ahead29touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead29done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead29row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead29done
 
 ahead29row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead29
 
 ahead29done:
@@ -2332,25 +2879,25 @@ ahead29done:
 	VMOVAPS Y0, Y4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset30
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset30:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset31
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset31:
 third:
@@ -2363,35 +2910,35 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VPMOVZXWD   (SI), Y5
+	VPMOVZXWD   (R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
-	VPMOVZXWD   16(SI), Y5
+	VPMOVZXWD   16(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 32(R10), Y5, Y1
 	VFMADD231PS 32(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   32(SI), Y5
+	VPMOVZXWD   32(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 64(R10), Y5, Y1
 	VFMADD231PS 64(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   48(SI), Y5
+	VPMOVZXWD   48(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 96(R10), Y5, Y1
 	VFMADD231PS 96(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   64(SI), Y5
+	VPMOVZXWD   64(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 128(R10), Y5, Y1
 	VFMADD231PS 128(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   80(SI), Y5
+	VPMOVZXWD   80(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 160(R10), Y5, Y1
 	VFMADD231PS 160(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   96(SI), Y5
+	VPMOVZXWD   96(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 192(R10), Y5, Y1
 	VFMADD231PS 192(R10)(R11*1), Y5, Y3
-	VPMOVZXWD   112(SI), Y5
+	VPMOVZXWD   112(R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS 224(R10), Y5, Y1
 	VFMADD231PS 224(R10)(R11*1), Y5, Y3
@@ -2428,7 +2975,7 @@ width8:
 	VFMADD231PS 224(R10), Y5, Y2
 	VFMADD231PS 224(R10)(R11*1), Y5, Y4
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -2437,7 +2984,7 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VPMOVZXWD   (SI), Y5
+	VPMOVZXWD   (R8), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
@@ -2446,7 +2993,7 @@ width1:
 	VFMADD231PS (R10), Y5, Y2
 	VFMADD231PS (R10)(R11*1), Y5, Y4
 	ADDQ        $+32, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -2458,7 +3005,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VPMOVZXWD   (SI)(R12*2), Y6
+	VPMOVZXWD   (R8)(R12*2), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VANDPS      Y5, Y6, Y6
 	VANDPS      (R10), Y5, Y7
@@ -2486,45 +3033,98 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X1, (R9)
-	VMOVHPS    X1, (R9)(SI*1)
+	VMOVHPS    X1, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X1, (R9)
-	VEXTRACTPS $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead32fewer
 
 ahead32four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead32four
 
@@ -2533,27 +3133,27 @@ ahead32fewer:
 	JZ   ahead32touched
 
 ahead32one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead32one
 
 ahead32touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead32done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead32row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead32done
 
 ahead32row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead32
 
@@ -2561,76 +3161,98 @@ ahead32done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead33done
 
 ahead33:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead33fewer
 
 ahead33four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead33four
 
@@ -2639,28 +3261,28 @@ ahead33fewer:
 	JZ   ahead33touched
 
 ahead33one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead33one
 
 ahead33touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead33done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead33row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead33done
 
 ahead33row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead33
 
 ahead33done:
@@ -2674,25 +3296,25 @@ ahead33done:
 	VMOVAPS Y0, Y8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset34
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset34:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset35
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset35:
 third:
@@ -2706,9 +3328,9 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VPMOVZXWD   (SI), Y9
+	VPMOVZXWD   (R8), Y9
 	VPSLLD      $0x10, Y9, Y9
-	VPMOVZXWD   16(SI), Y10
+	VPMOVZXWD   16(R8), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   (R9), Y11
 	VPSLLD      $0x10, Y11, Y11
@@ -2740,7 +3362,7 @@ width2:
 	VFMADD231PS Y9, Y12, Y8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -2749,7 +3371,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VPMOVZXWD   (SI), Y9
+	VPMOVZXWD   (R8), Y9
 	VPSLLD      $0x10, Y9, Y9
 	VPMOVZXWD   (R9), Y10
 	VPSLLD      $0x10, Y10, Y10
@@ -2767,7 +3389,7 @@ width1:
 	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -2780,7 +3402,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VPMOVZXWD   (SI)(R13*2), Y10
+	VPMOVZXWD   (R8)(R13*2), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VANDPS      Y9, Y10, Y10
 	VANDPS      (R10), Y9, Y11
@@ -2825,53 +3447,106 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVLPS      X1, (R9)
-	VMOVHPS      X1, (R9)(SI*1)
+	VMOVHPS      X1, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVSS       X1, (R9)
-	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead36fewer
 
 ahead36four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead36four
 
@@ -2880,27 +3555,27 @@ ahead36fewer:
 	JZ   ahead36touched
 
 ahead36one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead36one
 
 ahead36touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead36done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead36row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead36done
 
 ahead36row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead36
 
@@ -2908,77 +3583,99 @@ ahead36done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead37done
 
 ahead37:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead37fewer
 
 ahead37four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead37four
 
@@ -2987,28 +3684,28 @@ ahead37fewer:
 	JZ   ahead37touched
 
 ahead37one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead37one
 
 ahead37touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead37done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead37row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead37done
 
 ahead37row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead37
 
 ahead37done:
@@ -3016,25 +3713,25 @@ ahead37done:
 	VMOVAPS Y1, Y3
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset38
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset38:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset39
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset39:
 third:
@@ -3047,42 +3744,42 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VPMOVSXBW   (SI), X4
+	VPMOVSXBW   (R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS (R10), Y4, Y2
-	VPMOVSXBW   8(SI), X4
+	VPMOVSXBW   8(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 32(R10), Y4, Y2
-	VPMOVSXBW   16(SI), X4
+	VPMOVSXBW   16(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 64(R10), Y4, Y2
-	VPMOVSXBW   24(SI), X4
+	VPMOVSXBW   24(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 96(R10), Y4, Y2
-	VPMOVSXBW   32(SI), X4
+	VPMOVSXBW   32(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 128(R10), Y4, Y2
-	VPMOVSXBW   40(SI), X4
+	VPMOVSXBW   40(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 160(R10), Y4, Y2
-	VPMOVSXBW   48(SI), X4
+	VPMOVSXBW   48(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 192(R10), Y4, Y2
-	VPMOVSXBW   56(SI), X4
+	VPMOVSXBW   56(R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
@@ -3128,7 +3825,7 @@ width8:
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS 224(R10), Y4, Y3
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -3137,7 +3834,7 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VPMOVSXBW   (SI), X4
+	VPMOVSXBW   (R8), X4
 	VPSLLW      $0x07, X4, X4
 	VPAND       X0, X4, X4
 	VCVTPH2PS   X4, Y4
@@ -3148,7 +3845,7 @@ width1:
 	VCVTPH2PS   X4, Y4
 	VFMADD231PS (R10), Y4, Y3
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -3160,7 +3857,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y4
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VPMOVSXBW   (SI)(R11*1), X5
+	VPMOVSXBW   (R8)(R11*1), X5
 	VPSLLW      $0x07, X5, X5
 	VPAND       X0, X5, X5
 	VCVTPH2PS   X5, Y5
@@ -3185,47 +3882,100 @@ reduce:
 	VPERM2F128   $0x20, Y2, Y2, Y3
 	VPERM2F128   $0x31, Y2, Y2, Y2
 	VADDPS       Y3, Y2, Y3
-	MOVL         $0x43800000, SI
-	VMOVD        SI, X2
+	MOVL         $0x43800000, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
 	VMULPS       Y2, Y3, Y3
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, SI
-	LEAQ         1(BX), R9
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R8
+	LEAQ         1(CX), R9
 	CMPQ         R9, keys+48(FP)
 	JEQ          one
-	VMOVLPS      X3, (SI)
+	VMOVLPS      X3, (R8)
 	JMP          stored
 
 one:
-	VMOVSS X3, (SI)
+	VMOVSS X3, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead40done
 
 ahead40:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead40fewer
 
 ahead40four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead40four
 
@@ -3234,27 +3984,27 @@ ahead40fewer:
 	JZ   ahead40touched
 
 ahead40one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead40one
 
 ahead40touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead40done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead40row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead40done
 
 ahead40row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead40
 
@@ -3265,77 +4015,99 @@ ahead40done:
 DATA e4m3MaskAVX2<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
-// func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead41done
 
 ahead41:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead41fewer
 
 ahead41four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead41four
 
@@ -3344,28 +4116,28 @@ ahead41fewer:
 	JZ   ahead41touched
 
 ahead41one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead41one
 
 ahead41touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead41done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead41row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead41done
 
 ahead41row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead41
 
 ahead41done:
@@ -3375,25 +4147,25 @@ ahead41done:
 	VMOVAPS Y1, Y5
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset42
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset42:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset43
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset43:
 third:
@@ -3406,49 +4178,49 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VPMOVSXBW   (SI), X6
+	VPMOVSXBW   (R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS (R10), Y6, Y2
 	VFMADD231PS (R10)(R11*1), Y6, Y4
-	VPMOVSXBW   8(SI), X6
+	VPMOVSXBW   8(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 32(R10), Y6, Y2
 	VFMADD231PS 32(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   16(SI), X6
+	VPMOVSXBW   16(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 64(R10), Y6, Y2
 	VFMADD231PS 64(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   24(SI), X6
+	VPMOVSXBW   24(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 96(R10), Y6, Y2
 	VFMADD231PS 96(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   32(SI), X6
+	VPMOVSXBW   32(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 128(R10), Y6, Y2
 	VFMADD231PS 128(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   40(SI), X6
+	VPMOVSXBW   40(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 160(R10), Y6, Y2
 	VFMADD231PS 160(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   48(SI), X6
+	VPMOVSXBW   48(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
 	VFMADD231PS 192(R10), Y6, Y2
 	VFMADD231PS 192(R10)(R11*1), Y6, Y4
-	VPMOVSXBW   56(SI), X6
+	VPMOVSXBW   56(R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
@@ -3503,7 +4275,7 @@ width8:
 	VFMADD231PS 224(R10), Y6, Y3
 	VFMADD231PS 224(R10)(R11*1), Y6, Y5
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -3512,7 +4284,7 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VPMOVSXBW   (SI), X6
+	VPMOVSXBW   (R8), X6
 	VPSLLW      $0x07, X6, X6
 	VPAND       X0, X6, X6
 	VCVTPH2PS   X6, Y6
@@ -3525,7 +4297,7 @@ width1:
 	VFMADD231PS (R10), Y6, Y3
 	VFMADD231PS (R10)(R11*1), Y6, Y5
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -3537,7 +4309,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y6
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VPMOVSXBW   (SI)(R12*1), X7
+	VPMOVSXBW   (R8)(R12*1), X7
 	VPSLLW      $0x07, X7, X7
 	VPAND       X0, X7, X7
 	VCVTPH2PS   X7, Y7
@@ -3569,49 +4341,102 @@ reduce:
 	VPERM2F128   $0x20, Y3, Y3, Y2
 	VPERM2F128   $0x31, Y3, Y3, Y3
 	VADDPS       Y2, Y3, Y2
-	MOVL         $0x43800000, SI
-	VMOVD        SI, X3
+	MOVL         $0x43800000, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 	VMULPS       Y3, Y2, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
+	VMOVHPS      X2, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead44fewer
 
 ahead44four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead44four
 
@@ -3620,27 +4445,27 @@ ahead44fewer:
 	JZ   ahead44touched
 
 ahead44one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead44one
 
 ahead44touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead44done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead44row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead44done
 
 ahead44row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead44
 
@@ -3648,77 +4473,99 @@ ahead44done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead45done
 
 ahead45:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead45fewer
 
 ahead45four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead45four
 
@@ -3727,28 +4574,28 @@ ahead45fewer:
 	JZ   ahead45touched
 
 ahead45one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead45one
 
 ahead45touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead45done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead45row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead45done
 
 ahead45row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead45
 
 ahead45done:
@@ -3762,25 +4609,25 @@ ahead45done:
 	VMOVAPS Y1, Y9
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset46
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset46:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset47
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset47:
 third:
@@ -3794,11 +4641,11 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VPMOVSXBW   (SI), X10
+	VPMOVSXBW   (R8), X10
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
-	VPMOVSXBW   8(SI), X11
+	VPMOVSXBW   8(R8), X11
 	VPSLLW      $0x07, X11, X11
 	VPAND       X0, X11, X11
 	VCVTPH2PS   X11, Y11
@@ -3836,7 +4683,7 @@ width2:
 	VFMADD231PS Y10, Y13, Y9
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -3845,7 +4692,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VPMOVSXBW   (SI), X10
+	VPMOVSXBW   (R8), X10
 	VPSLLW      $0x07, X10, X10
 	VPAND       X0, X10, X10
 	VCVTPH2PS   X10, Y10
@@ -3867,7 +4714,7 @@ width1:
 	VFMADD231PS Y12, Y11, Y9
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -3880,7 +4727,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VPMOVSXBW   (SI)(R13*1), X11
+	VPMOVSXBW   (R8)(R13*1), X11
 	VPSLLW      $0x07, X11, X11
 	VPAND       X0, X11, X11
 	VCVTPH2PS   X11, Y11
@@ -3929,57 +4776,110 @@ reduce:
 	VPERM2F128   $0x20, Y2, Y5, Y3
 	VPERM2F128   $0x31, Y2, Y5, Y2
 	VADDPS       Y3, Y2, Y3
-	MOVL         $0x43800000, SI
-	VMOVD        SI, X2
+	MOVL         $0x43800000, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
 	VMULPS       Y2, Y3, Y3
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X3, (R9)
-	VMOVHPS      X3, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X3, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
+	VMOVHPS      X2, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X3, (R9)
-	VEXTRACTPS   $0x02, X3, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X3, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead48fewer
 
 ahead48four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead48four
 
@@ -3988,27 +4888,27 @@ ahead48fewer:
 	JZ   ahead48touched
 
 ahead48one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead48one
 
 ahead48touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead48done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead48row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead48done
 
 ahead48row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead48
 
@@ -4016,76 +4916,98 @@ ahead48done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead49done
 
 ahead49:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead49fewer
 
 ahead49four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead49four
 
@@ -4094,28 +5016,28 @@ ahead49fewer:
 	JZ   ahead49touched
 
 ahead49one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead49one
 
 ahead49touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead49done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead49row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead49done
 
 ahead49row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead49
 
 ahead49done:
@@ -4123,25 +5045,25 @@ ahead49done:
 	VMOVAPS Y0, Y2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset50
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset50:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset51
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset51:
 third:
@@ -4154,35 +5076,35 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VPMOVZXBW   (SI), X3
+	VPMOVZXBW   (R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS (R10), Y3, Y1
-	VPMOVZXBW   8(SI), X3
+	VPMOVZXBW   8(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 32(R10), Y3, Y1
-	VPMOVZXBW   16(SI), X3
+	VPMOVZXBW   16(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 64(R10), Y3, Y1
-	VPMOVZXBW   24(SI), X3
+	VPMOVZXBW   24(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 96(R10), Y3, Y1
-	VPMOVZXBW   32(SI), X3
+	VPMOVZXBW   32(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 128(R10), Y3, Y1
-	VPMOVZXBW   40(SI), X3
+	VPMOVZXBW   40(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 160(R10), Y3, Y1
-	VPMOVZXBW   48(SI), X3
+	VPMOVZXBW   48(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 192(R10), Y3, Y1
-	VPMOVZXBW   56(SI), X3
+	VPMOVZXBW   56(R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 224(R10), Y3, Y1
@@ -4219,7 +5141,7 @@ width8:
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS 224(R10), Y3, Y2
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -4228,7 +5150,7 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VPMOVZXBW   (SI), X3
+	VPMOVZXBW   (R8), X3
 	VPSLLW      $0x08, X3, X3
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS (R10), Y3, Y1
@@ -4237,7 +5159,7 @@ width1:
 	VCVTPH2PS   X3, Y3
 	VFMADD231PS (R10), Y3, Y2
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -4249,7 +5171,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VPMOVZXBW   (SI)(R11*1), X4
+	VPMOVZXBW   (R8)(R11*1), X4
 	VPSLLW      $0x08, X4, X4
 	VCVTPH2PS   X4, Y4
 	VANDPS      Y3, Y4, Y4
@@ -4272,43 +5194,96 @@ reduce:
 	VPERM2F128 $0x20, Y1, Y1, Y2
 	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X2, (SI)
+	VMOVLPS    X2, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead52done
 
 ahead52:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead52fewer
 
 ahead52four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead52four
 
@@ -4317,27 +5292,27 @@ ahead52fewer:
 	JZ   ahead52touched
 
 ahead52one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead52one
 
 ahead52touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead52done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead52row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead52done
 
 ahead52row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead52
 
@@ -4345,76 +5320,98 @@ ahead52done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead53done
 
 ahead53:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead53fewer
 
 ahead53four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead53four
 
@@ -4423,28 +5420,28 @@ ahead53fewer:
 	JZ   ahead53touched
 
 ahead53one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead53one
 
 ahead53touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead53done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead53row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead53done
 
 ahead53row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead53
 
 ahead53done:
@@ -4454,25 +5451,25 @@ ahead53done:
 	VMOVAPS Y0, Y4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset54
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset54:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset55
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset55:
 third:
@@ -4485,42 +5482,42 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VPMOVZXBW   (SI), X5
+	VPMOVZXBW   (R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
-	VPMOVZXBW   8(SI), X5
+	VPMOVZXBW   8(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 32(R10), Y5, Y1
 	VFMADD231PS 32(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   16(SI), X5
+	VPMOVZXBW   16(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 64(R10), Y5, Y1
 	VFMADD231PS 64(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   24(SI), X5
+	VPMOVZXBW   24(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 96(R10), Y5, Y1
 	VFMADD231PS 96(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   32(SI), X5
+	VPMOVZXBW   32(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 128(R10), Y5, Y1
 	VFMADD231PS 128(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   40(SI), X5
+	VPMOVZXBW   40(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 160(R10), Y5, Y1
 	VFMADD231PS 160(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   48(SI), X5
+	VPMOVZXBW   48(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 192(R10), Y5, Y1
 	VFMADD231PS 192(R10)(R11*1), Y5, Y3
-	VPMOVZXBW   56(SI), X5
+	VPMOVZXBW   56(R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS 224(R10), Y5, Y1
@@ -4566,7 +5563,7 @@ width8:
 	VFMADD231PS 224(R10), Y5, Y2
 	VFMADD231PS 224(R10)(R11*1), Y5, Y4
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -4575,7 +5572,7 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VPMOVZXBW   (SI), X5
+	VPMOVZXBW   (R8), X5
 	VPSLLW      $0x08, X5, X5
 	VCVTPH2PS   X5, Y5
 	VFMADD231PS (R10), Y5, Y1
@@ -4586,7 +5583,7 @@ width1:
 	VFMADD231PS (R10), Y5, Y2
 	VFMADD231PS (R10)(R11*1), Y5, Y4
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -4598,7 +5595,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VPMOVZXBW   (SI)(R12*1), X6
+	VPMOVZXBW   (R8)(R12*1), X6
 	VPSLLW      $0x08, X6, X6
 	VCVTPH2PS   X6, Y6
 	VANDPS      Y5, Y6, Y6
@@ -4628,45 +5625,98 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X1, (R9)
-	VMOVHPS    X1, (R9)(SI*1)
+	VMOVHPS    X1, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X1, (R9)
-	VEXTRACTPS $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead56done
 
 ahead56:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead56fewer
 
 ahead56four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead56four
 
@@ -4675,27 +5725,27 @@ ahead56fewer:
 	JZ   ahead56touched
 
 ahead56one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead56one
 
 ahead56touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead56done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead56row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead56done
 
 ahead56row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead56
 
@@ -4703,76 +5753,98 @@ ahead56done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead57done
 
 ahead57:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead57fewer
 
 ahead57four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead57four
 
@@ -4781,28 +5853,28 @@ ahead57fewer:
 	JZ   ahead57touched
 
 ahead57one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead57one
 
 ahead57touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead57done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead57row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead57done
 
 ahead57row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead57
 
 ahead57done:
@@ -4816,25 +5888,25 @@ ahead57done:
 	VMOVAPS Y0, Y8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset58
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset58:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset59
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset59:
 third:
@@ -4848,10 +5920,10 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VPMOVZXBW   (SI), X9
+	VPMOVZXBW   (R8), X9
 	VPSLLW      $0x08, X9, X9
 	VCVTPH2PS   X9, Y9
-	VPMOVZXBW   8(SI), X10
+	VPMOVZXBW   8(R8), X10
 	VPSLLW      $0x08, X10, X10
 	VCVTPH2PS   X10, Y10
 	VPMOVZXBW   (R9), X11
@@ -4886,7 +5958,7 @@ width2:
 	VFMADD231PS Y9, Y12, Y8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -4895,7 +5967,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VPMOVZXBW   (SI), X9
+	VPMOVZXBW   (R8), X9
 	VPSLLW      $0x08, X9, X9
 	VCVTPH2PS   X9, Y9
 	VPMOVZXBW   (R9), X10
@@ -4915,7 +5987,7 @@ width1:
 	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -4928,7 +6000,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VPMOVZXBW   (SI)(R13*1), X10
+	VPMOVZXBW   (R8)(R13*1), X10
 	VPSLLW      $0x08, X10, X10
 	VCVTPH2PS   X10, Y10
 	VANDPS      Y9, Y10, Y10
@@ -4975,53 +6047,106 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVLPS      X1, (R9)
-	VMOVHPS      X1, (R9)(SI*1)
+	VMOVHPS      X1, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVSS       X1, (R9)
-	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead60done
 
 ahead60:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead60fewer
 
 ahead60four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead60four
 
@@ -5030,27 +6155,27 @@ ahead60fewer:
 	JZ   ahead60touched
 
 ahead60one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead60one
 
 ahead60touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead60done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead60row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead60done
 
 ahead60row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead60
 
@@ -5058,76 +6183,98 @@ ahead60done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead61done
 
 ahead61:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead61fewer
 
 ahead61four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead61four
 
@@ -5136,28 +6283,28 @@ ahead61fewer:
 	JZ   ahead61touched
 
 ahead61one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead61one
 
 ahead61touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead61done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead61row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead61done
 
 ahead61row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead61
 
 ahead61done:
@@ -5165,25 +6312,25 @@ ahead61done:
 	VMOVAPS Y0, Y2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset62
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset62:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset63
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset63:
 third:
@@ -5196,28 +6343,28 @@ third:
 width8:
 	CMPQ        R11, $+64
 	JLT         width8done
-	VPMOVSXBD   (SI), Y3
+	VPMOVSXBD   (R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS (R10), Y3, Y1
-	VPMOVSXBD   8(SI), Y3
+	VPMOVSXBD   8(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 32(R10), Y3, Y1
-	VPMOVSXBD   16(SI), Y3
+	VPMOVSXBD   16(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 64(R10), Y3, Y1
-	VPMOVSXBD   24(SI), Y3
+	VPMOVSXBD   24(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 96(R10), Y3, Y1
-	VPMOVSXBD   32(SI), Y3
+	VPMOVSXBD   32(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 128(R10), Y3, Y1
-	VPMOVSXBD   40(SI), Y3
+	VPMOVSXBD   40(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 160(R10), Y3, Y1
-	VPMOVSXBD   48(SI), Y3
+	VPMOVSXBD   48(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 192(R10), Y3, Y1
-	VPMOVSXBD   56(SI), Y3
+	VPMOVSXBD   56(R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 224(R10), Y3, Y1
 	VPMOVSXBD   (R9), Y3
@@ -5245,7 +6392,7 @@ width8:
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS 224(R10), Y3, Y2
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 	JMP         width8
@@ -5254,14 +6401,14 @@ width8done:
 width1:
 	CMPQ        R11, $+8
 	JLT         width1done
-	VPMOVSXBD   (SI), Y3
+	VPMOVSXBD   (R8), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS (R10), Y3, Y1
 	VPMOVSXBD   (R9), Y3
 	VCVTDQ2PS   Y3, Y3
 	VFMADD231PS (R10), Y3, Y2
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R11
 	JMP         width1
@@ -5273,7 +6420,7 @@ width1done:
 	VMOVUPS     (R12)(R11*4), Y3
 	SUBQ        $+8, R11
 	LEAQ        (R10)(R11*4), R10
-	VPMOVSXBD   (SI)(R11*1), Y4
+	VPMOVSXBD   (R8)(R11*1), Y4
 	VCVTDQ2PS   Y4, Y4
 	VANDPS      Y3, Y4, Y4
 	VANDPS      (R10), Y3, Y5
@@ -5294,43 +6441,96 @@ reduce:
 	VPERM2F128 $0x20, Y1, Y1, Y2
 	VPERM2F128 $0x31, Y1, Y1, Y1
 	VADDPS     Y2, Y1, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X2, (SI)
+	VMOVLPS    X2, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead64done
 
 ahead64:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead64fewer
 
 ahead64four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead64four
 
@@ -5339,27 +6539,27 @@ ahead64fewer:
 	JZ   ahead64touched
 
 ahead64one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead64one
 
 ahead64touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead64done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead64row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead64done
 
 ahead64row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead64
 
@@ -5367,76 +6567,98 @@ ahead64done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead65done
 
 ahead65:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead65fewer
 
 ahead65four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead65four
 
@@ -5445,28 +6667,28 @@ ahead65fewer:
 	JZ   ahead65touched
 
 ahead65one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead65one
 
 ahead65touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead65done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead65row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead65done
 
 ahead65row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead65
 
 ahead65done:
@@ -5476,25 +6698,25 @@ ahead65done:
 	VMOVAPS Y0, Y4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset66
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset66:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset67
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset67:
 third:
@@ -5507,35 +6729,35 @@ third:
 width8:
 	CMPQ        R12, $+64
 	JLT         width8done
-	VPMOVSXBD   (SI), Y5
+	VPMOVSXBD   (R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
-	VPMOVSXBD   8(SI), Y5
+	VPMOVSXBD   8(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 32(R10), Y5, Y1
 	VFMADD231PS 32(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   16(SI), Y5
+	VPMOVSXBD   16(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 64(R10), Y5, Y1
 	VFMADD231PS 64(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   24(SI), Y5
+	VPMOVSXBD   24(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 96(R10), Y5, Y1
 	VFMADD231PS 96(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   32(SI), Y5
+	VPMOVSXBD   32(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 128(R10), Y5, Y1
 	VFMADD231PS 128(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   40(SI), Y5
+	VPMOVSXBD   40(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 160(R10), Y5, Y1
 	VFMADD231PS 160(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   48(SI), Y5
+	VPMOVSXBD   48(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 192(R10), Y5, Y1
 	VFMADD231PS 192(R10)(R11*1), Y5, Y3
-	VPMOVSXBD   56(SI), Y5
+	VPMOVSXBD   56(R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS 224(R10), Y5, Y1
 	VFMADD231PS 224(R10)(R11*1), Y5, Y3
@@ -5572,7 +6794,7 @@ width8:
 	VFMADD231PS 224(R10), Y5, Y2
 	VFMADD231PS 224(R10)(R11*1), Y5, Y4
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 	JMP         width8
@@ -5581,7 +6803,7 @@ width8done:
 width1:
 	CMPQ        R12, $+8
 	JLT         width1done
-	VPMOVSXBD   (SI), Y5
+	VPMOVSXBD   (R8), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS (R10), Y5, Y1
 	VFMADD231PS (R10)(R11*1), Y5, Y3
@@ -5590,7 +6812,7 @@ width1:
 	VFMADD231PS (R10), Y5, Y2
 	VFMADD231PS (R10)(R11*1), Y5, Y4
 	ADDQ        $+32, R10
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R12
 	JMP         width1
@@ -5602,7 +6824,7 @@ width1done:
 	VMOVUPS     (R13)(R12*4), Y5
 	SUBQ        $+8, R12
 	LEAQ        (R10)(R12*4), R10
-	VPMOVSXBD   (SI)(R12*1), Y6
+	VPMOVSXBD   (R8)(R12*1), Y6
 	VCVTDQ2PS   Y6, Y6
 	VANDPS      Y5, Y6, Y6
 	VANDPS      (R10), Y5, Y7
@@ -5630,45 +6852,98 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y1
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y1, Y2, Y1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X1, (R9)
-	VMOVHPS    X1, (R9)(SI*1)
+	VMOVHPS    X1, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X1, (R9)
-	VEXTRACTPS $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead68done
 
 ahead68:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead68fewer
 
 ahead68four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead68four
 
@@ -5677,27 +6952,27 @@ ahead68fewer:
 	JZ   ahead68touched
 
 ahead68one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead68one
 
 ahead68touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead68done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead68row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead68done
 
 ahead68row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead68
 
@@ -5705,76 +6980,98 @@ ahead68done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead69done
 
 ahead69:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead69fewer
 
 ahead69four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead69four
 
@@ -5783,28 +7080,28 @@ ahead69fewer:
 	JZ   ahead69touched
 
 ahead69one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead69one
 
 ahead69touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead69done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead69row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead69done
 
 ahead69row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead69
 
 ahead69done:
@@ -5818,25 +7115,25 @@ ahead69done:
 	VMOVAPS Y0, Y8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset70
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset70:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset71
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset71:
 third:
@@ -5850,9 +7147,9 @@ third:
 width2:
 	CMPQ        R13, $+16
 	JLT         width2done
-	VPMOVSXBD   (SI), Y9
+	VPMOVSXBD   (R8), Y9
 	VCVTDQ2PS   Y9, Y9
-	VPMOVSXBD   8(SI), Y10
+	VPMOVSXBD   8(R8), Y10
 	VCVTDQ2PS   Y10, Y10
 	VPMOVSXBD   (R9), Y11
 	VCVTDQ2PS   Y11, Y11
@@ -5884,7 +7181,7 @@ width2:
 	VFMADD231PS Y9, Y12, Y8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width2
@@ -5893,7 +7190,7 @@ width2done:
 width1:
 	CMPQ        R13, $+8
 	JLT         width1done
-	VPMOVSXBD   (SI), Y9
+	VPMOVSXBD   (R8), Y9
 	VCVTDQ2PS   Y9, Y9
 	VPMOVSXBD   (R9), Y10
 	VCVTDQ2PS   Y10, Y10
@@ -5911,7 +7208,7 @@ width1:
 	VFMADD231PS Y11, Y10, Y8
 	ADDQ        $+32, R10
 	ADDQ        $+32, R12
-	ADDQ        $+8, SI
+	ADDQ        $+8, R8
 	ADDQ        $+8, R9
 	SUBQ        $+8, R13
 	JMP         width1
@@ -5924,7 +7221,7 @@ width1done:
 	SUBQ        $+8, R13
 	LEAQ        (R10)(R13*4), R10
 	LEAQ        (R12)(R13*4), R12
-	VPMOVSXBD   (SI)(R13*1), Y10
+	VPMOVSXBD   (R8)(R13*1), Y10
 	VCVTDQ2PS   Y10, Y10
 	VANDPS      Y9, Y10, Y10
 	VANDPS      (R10), Y9, Y11
@@ -5969,53 +7266,106 @@ reduce:
 	VPERM2F128   $0x20, Y1, Y4, Y2
 	VPERM2F128   $0x31, Y1, Y4, Y1
 	VADDPS       Y2, Y1, Y2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVLPS      X1, (R9)
-	VMOVHPS      X1, (R9)(SI*1)
+	VMOVHPS      X1, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y2, X1
 	VMOVSS       X1, (R9)
-	VEXTRACTPS   $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead72done
 
 ahead72:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead72fewer
 
 ahead72four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead72four
 
@@ -6024,27 +7374,27 @@ ahead72fewer:
 	JZ   ahead72touched
 
 ahead72one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead72one
 
 ahead72touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead72done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead72row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead72done
 
 ahead72row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead72
 
@@ -6052,77 +7402,99 @@ ahead72done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $48-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead73done
 
 ahead73:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead73fewer
 
 ahead73four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead73four
 
@@ -6131,28 +7503,28 @@ ahead73fewer:
 	JZ   ahead73touched
 
 ahead73one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead73one
 
 ahead73touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead73done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead73row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead73done
 
 ahead73row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead73
 
 ahead73done:
@@ -6160,25 +7532,25 @@ ahead73done:
 	VMOVAPS Y1, Y3
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset74
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset74:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset75
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset75:
 third:
@@ -6191,42 +7563,42 @@ third:
 width8:
 	CMPQ         R11, $+64
 	JLT          width8done
-	VPBROADCASTD (SI), Y4
+	VPBROADCASTD (R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  (R10), Y4, Y2
-	VPBROADCASTD 4(SI), Y4
+	VPBROADCASTD 4(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  32(R10), Y4, Y2
-	VPBROADCASTD 8(SI), Y4
+	VPBROADCASTD 8(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  64(R10), Y4, Y2
-	VPBROADCASTD 12(SI), Y4
+	VPBROADCASTD 12(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  96(R10), Y4, Y2
-	VPBROADCASTD 16(SI), Y4
+	VPBROADCASTD 16(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  128(R10), Y4, Y2
-	VPBROADCASTD 20(SI), Y4
+	VPBROADCASTD 20(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  160(R10), Y4, Y2
-	VPBROADCASTD 24(SI), Y4
+	VPBROADCASTD 24(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  192(R10), Y4, Y2
-	VPBROADCASTD 28(SI), Y4
+	VPBROADCASTD 28(R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
@@ -6272,7 +7644,7 @@ width8:
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  224(R10), Y4, Y3
 	ADDQ         $+256, R10
-	ADDQ         $+32, SI
+	ADDQ         $+32, R8
 	ADDQ         $+32, R9
 	SUBQ         $+64, R11
 	JMP          width8
@@ -6281,7 +7653,7 @@ width8done:
 width1:
 	CMPQ         R11, $+8
 	JLT          width1done
-	VPBROADCASTD (SI), Y4
+	VPBROADCASTD (R8), Y4
 	VPSLLVD      Y0, Y4, Y4
 	VPSRAD       $0x1c, Y4, Y4
 	VCVTDQ2PS    Y4, Y4
@@ -6292,7 +7664,7 @@ width1:
 	VCVTDQ2PS    Y4, Y4
 	VFMADD231PS  (R10), Y4, Y3
 	ADDQ         $+32, R10
-	ADDQ         $+4, SI
+	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	SUBQ         $+8, R11
 	JMP          width1
@@ -6304,7 +7676,7 @@ width1done:
 	VMOVUPS      (R12)(R11*4), Y4
 	SUBQ         $+8, R11
 	LEAQ         (R10)(R11*4), R10
-	VPBROADCASTD (SI), Y5
+	VPBROADCASTD (R8), Y5
 	VPSLLVD      Y0, Y5, Y5
 	VPSRAD       $0x1c, Y5, Y5
 	VCVTDQ2PS    Y5, Y5
@@ -6329,43 +7701,96 @@ reduce:
 	VPERM2F128 $0x20, Y2, Y2, Y3
 	VPERM2F128 $0x31, Y2, Y2, Y2
 	VADDPS     Y3, Y2, Y3
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X3, (SI)
+	VMOVLPS    X3, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X3, (SI)
+	VMOVSS X3, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead76done
 
 ahead76:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead76fewer
 
 ahead76four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead76four
 
@@ -6374,27 +7799,27 @@ ahead76fewer:
 	JZ   ahead76touched
 
 ahead76one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead76one
 
 ahead76touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead76done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead76row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead76done
 
 ahead76row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead76
 
@@ -6412,77 +7837,99 @@ DATA i4ShiftsAVX2<>+24(SB)/4, $0x00000004
 DATA i4ShiftsAVX2<>+28(SB)/4, $0x00000000
 GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
-// func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $48-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead77done
 
 ahead77:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead77fewer
 
 ahead77four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead77four
 
@@ -6491,28 +7938,28 @@ ahead77fewer:
 	JZ   ahead77touched
 
 ahead77one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead77one
 
 ahead77touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead77done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead77row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead77done
 
 ahead77row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead77
 
 ahead77done:
@@ -6522,25 +7969,25 @@ ahead77done:
 	VMOVAPS Y1, Y5
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset78
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset78:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset79
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset79:
 third:
@@ -6553,49 +8000,49 @@ third:
 width8:
 	CMPQ         R12, $+64
 	JLT          width8done
-	VPBROADCASTD (SI), Y6
+	VPBROADCASTD (R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  (R10), Y6, Y2
 	VFMADD231PS  (R10)(R11*1), Y6, Y4
-	VPBROADCASTD 4(SI), Y6
+	VPBROADCASTD 4(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  32(R10), Y6, Y2
 	VFMADD231PS  32(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 8(SI), Y6
+	VPBROADCASTD 8(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  64(R10), Y6, Y2
 	VFMADD231PS  64(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 12(SI), Y6
+	VPBROADCASTD 12(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  96(R10), Y6, Y2
 	VFMADD231PS  96(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 16(SI), Y6
+	VPBROADCASTD 16(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  128(R10), Y6, Y2
 	VFMADD231PS  128(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 20(SI), Y6
+	VPBROADCASTD 20(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  160(R10), Y6, Y2
 	VFMADD231PS  160(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 24(SI), Y6
+	VPBROADCASTD 24(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
 	VFMADD231PS  192(R10), Y6, Y2
 	VFMADD231PS  192(R10)(R11*1), Y6, Y4
-	VPBROADCASTD 28(SI), Y6
+	VPBROADCASTD 28(R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
@@ -6650,7 +8097,7 @@ width8:
 	VFMADD231PS  224(R10), Y6, Y3
 	VFMADD231PS  224(R10)(R11*1), Y6, Y5
 	ADDQ         $+256, R10
-	ADDQ         $+32, SI
+	ADDQ         $+32, R8
 	ADDQ         $+32, R9
 	SUBQ         $+64, R12
 	JMP          width8
@@ -6659,7 +8106,7 @@ width8done:
 width1:
 	CMPQ         R12, $+8
 	JLT          width1done
-	VPBROADCASTD (SI), Y6
+	VPBROADCASTD (R8), Y6
 	VPSLLVD      Y0, Y6, Y6
 	VPSRAD       $0x1c, Y6, Y6
 	VCVTDQ2PS    Y6, Y6
@@ -6672,7 +8119,7 @@ width1:
 	VFMADD231PS  (R10), Y6, Y3
 	VFMADD231PS  (R10)(R11*1), Y6, Y5
 	ADDQ         $+32, R10
-	ADDQ         $+4, SI
+	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	SUBQ         $+8, R12
 	JMP          width1
@@ -6684,7 +8131,7 @@ width1done:
 	VMOVUPS      (R13)(R12*4), Y6
 	SUBQ         $+8, R12
 	LEAQ         (R10)(R12*4), R10
-	VPBROADCASTD (SI), Y7
+	VPBROADCASTD (R8), Y7
 	VPSLLVD      Y0, Y7, Y7
 	VPSRAD       $0x1c, Y7, Y7
 	VCVTDQ2PS    Y7, Y7
@@ -6716,45 +8163,98 @@ reduce:
 	VPERM2F128 $0x20, Y3, Y3, Y2
 	VPERM2F128 $0x31, Y3, Y3, Y3
 	VADDPS     Y2, Y3, Y2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead80done
 
 ahead80:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead80fewer
 
 ahead80four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead80four
 
@@ -6763,27 +8263,27 @@ ahead80fewer:
 	JZ   ahead80touched
 
 ahead80one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead80one
 
 ahead80touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead80done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead80row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead80done
 
 ahead80row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead80
 
@@ -6791,77 +8291,99 @@ ahead80done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $48-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead81done
 
 ahead81:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead81fewer
 
 ahead81four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead81four
 
@@ -6870,28 +8392,28 @@ ahead81fewer:
 	JZ   ahead81touched
 
 ahead81one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead81one
 
 ahead81touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead81done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead81row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead81done
 
 ahead81row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead81
 
 ahead81done:
@@ -6905,25 +8427,25 @@ ahead81done:
 	VMOVAPS Y1, Y9
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset82
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset82:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset83
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset83:
 third:
@@ -6937,11 +8459,11 @@ third:
 width2:
 	CMPQ         R13, $+16
 	JLT          width2done
-	VPBROADCASTD (SI), Y10
+	VPBROADCASTD (R8), Y10
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
-	VPBROADCASTD 4(SI), Y11
+	VPBROADCASTD 4(R8), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
@@ -6979,7 +8501,7 @@ width2:
 	VFMADD231PS  Y10, Y13, Y9
 	ADDQ         $+64, R10
 	ADDQ         $+64, R12
-	ADDQ         $+8, SI
+	ADDQ         $+8, R8
 	ADDQ         $+8, R9
 	SUBQ         $+16, R13
 	JMP          width2
@@ -6988,7 +8510,7 @@ width2done:
 width1:
 	CMPQ         R13, $+8
 	JLT          width1done
-	VPBROADCASTD (SI), Y10
+	VPBROADCASTD (R8), Y10
 	VPSLLVD      Y0, Y10, Y10
 	VPSRAD       $0x1c, Y10, Y10
 	VCVTDQ2PS    Y10, Y10
@@ -7010,7 +8532,7 @@ width1:
 	VFMADD231PS  Y12, Y11, Y9
 	ADDQ         $+32, R10
 	ADDQ         $+32, R12
-	ADDQ         $+4, SI
+	ADDQ         $+4, R8
 	ADDQ         $+4, R9
 	SUBQ         $+8, R13
 	JMP          width1
@@ -7023,7 +8545,7 @@ width1done:
 	SUBQ         $+8, R13
 	LEAQ         (R10)(R13*4), R10
 	LEAQ         (R12)(R13*4), R12
-	VPBROADCASTD (SI), Y11
+	VPBROADCASTD (R8), Y11
 	VPSLLVD      Y0, Y11, Y11
 	VPSRAD       $0x1c, Y11, Y11
 	VCVTDQ2PS    Y11, Y11
@@ -7072,53 +8594,106 @@ reduce:
 	VPERM2F128   $0x20, Y2, Y5, Y3
 	VPERM2F128   $0x31, Y2, Y5, Y2
 	VADDPS       Y3, Y2, Y3
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X3, (R9)
-	VMOVHPS      X3, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VMOVHPS      X3, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
 	VMOVLPS      X2, (R9)
-	VMOVHPS      X2, (R9)(SI*1)
+	VMOVHPS      X2, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS       X3, (R9)
-	VEXTRACTPS   $0x02, X3, (R9)(SI*1)
-	LEAQ         (R9)(SI*2), R9
+	VEXTRACTPS   $0x02, X3, (R9)(R8*1)
+	LEAQ         (R9)(R8*2), R9
 	VEXTRACTF128 $0x01, Y3, X2
 	VMOVSS       X2, (R9)
-	VEXTRACTPS   $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS   $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead84done
 
 ahead84:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead84fewer
 
 ahead84four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead84four
 
@@ -7127,27 +8702,27 @@ ahead84fewer:
 	JZ   ahead84touched
 
 ahead84one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead84one
 
 ahead84touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead84done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead84row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead84done
 
 ahead84row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead84
 

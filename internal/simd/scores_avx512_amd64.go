@@ -7,279 +7,279 @@ package simd
 // scoresF32x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF32x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI8x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x1AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x2AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x3AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x4AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x5AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 5 rows.
 //
 //go:noescape
-func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x6AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 6 rows.
 //
 //go:noescape
-func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x7AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 7 rows.
 //
 //go:noescape
-func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresI4x8AVX512 computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 8 rows.
 //
 //go:noescape
-func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

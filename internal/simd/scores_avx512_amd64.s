@@ -4,76 +4,98 @@
 
 #include "textflag.h"
 
-// func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead1done
 
 ahead1:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead1fewer
 
 ahead1four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead1four
 
@@ -82,28 +104,28 @@ ahead1fewer:
 	JZ   ahead1touched
 
 ahead1one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead1one
 
 ahead1touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead1done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead1row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead1done
 
 ahead1row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead1
 
 ahead1done:
@@ -111,25 +133,25 @@ ahead1done:
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset2
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset2:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset3
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset3:
 third:
@@ -142,14 +164,14 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VMOVUPS     (SI), Z3
-	VMOVUPS     64(SI), Z4
-	VMOVUPS     128(SI), Z5
-	VMOVUPS     192(SI), Z6
-	VMOVUPS     256(SI), Z7
-	VMOVUPS     320(SI), Z8
-	VMOVUPS     384(SI), Z9
-	VMOVUPS     448(SI), Z10
+	VMOVUPS     (R8), Z3
+	VMOVUPS     64(R8), Z4
+	VMOVUPS     128(R8), Z5
+	VMOVUPS     192(R8), Z6
+	VMOVUPS     256(R8), Z7
+	VMOVUPS     320(R8), Z8
+	VMOVUPS     384(R8), Z9
+	VMOVUPS     448(R8), Z10
 	VMOVUPS     (R9), Z11
 	VMOVUPS     64(R9), Z12
 	VMOVUPS     128(R9), Z13
@@ -183,7 +205,7 @@ width8:
 	VFMADD231PS Z3, Z10, Z1
 	VFMADD231PS Z3, Z18, Z2
 	ADDQ        $+512, R10
-	ADDQ        $+512, SI
+	ADDQ        $+512, R8
 	ADDQ        $+512, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -191,10 +213,10 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z3
-	VMOVUPS     64(SI), Z4
-	VMOVUPS     128(SI), Z5
-	VMOVUPS     192(SI), Z6
+	VMOVUPS     (R8), Z3
+	VMOVUPS     64(R8), Z4
+	VMOVUPS     128(R8), Z5
+	VMOVUPS     192(R8), Z6
 	VMOVUPS     (R9), Z7
 	VMOVUPS     64(R9), Z8
 	VMOVUPS     128(R9), Z9
@@ -212,7 +234,7 @@ width8done:
 	VFMADD231PS Z3, Z6, Z1
 	VFMADD231PS Z3, Z10, Z2
 	ADDQ        $+256, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R11
 
@@ -220,13 +242,13 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z3
+	VMOVUPS     (R8), Z3
 	VMOVUPS     (R9), Z4
 	VMOVUPS     (R10), Z5
 	VFMADD231PS Z5, Z3, Z1
 	VFMADD231PS Z5, Z4, Z2
 	ADDQ        $+64, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -241,7 +263,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VMOVUPS.Z   (SI), K1, Z3
+	VMOVUPS.Z   (R8), K1, Z3
 	VMOVUPS.Z   (R10), K1, Z4
 	VFMADD231PS Z4, Z3, Z1
 	VMOVUPS.Z   (R9), K1, Z3
@@ -261,43 +283,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X1, (SI)
+	VMOVLPS    X1, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X1, (SI)
+	VMOVSS X1, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead4fewer
 
 ahead4four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead4four
 
@@ -306,27 +381,27 @@ ahead4fewer:
 	JZ   ahead4touched
 
 ahead4one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead4one
 
 ahead4touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead4done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead4row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead4done
 
 ahead4row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead4
 
@@ -334,76 +409,98 @@ ahead4done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead5done
 
 ahead5:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead5fewer
 
 ahead5four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead5four
 
@@ -412,28 +509,28 @@ ahead5fewer:
 	JZ   ahead5touched
 
 ahead5one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead5one
 
 ahead5touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead5done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead5row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead5done
 
 ahead5row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead5
 
 ahead5done:
@@ -443,25 +540,25 @@ ahead5done:
 	VMOVAPS Z0, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset6
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset6:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset7
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset7:
 third:
@@ -474,14 +571,14 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VMOVUPS     (SI), Z5
-	VMOVUPS     64(SI), Z6
-	VMOVUPS     128(SI), Z7
-	VMOVUPS     192(SI), Z8
-	VMOVUPS     256(SI), Z9
-	VMOVUPS     320(SI), Z10
-	VMOVUPS     384(SI), Z11
-	VMOVUPS     448(SI), Z12
+	VMOVUPS     (R8), Z5
+	VMOVUPS     64(R8), Z6
+	VMOVUPS     128(R8), Z7
+	VMOVUPS     192(R8), Z8
+	VMOVUPS     256(R8), Z9
+	VMOVUPS     320(R8), Z10
+	VMOVUPS     384(R8), Z11
+	VMOVUPS     448(R8), Z12
 	VMOVUPS     (R9), Z13
 	VMOVUPS     64(R9), Z14
 	VMOVUPS     128(R9), Z15
@@ -539,7 +636,7 @@ width8:
 	VFMADD231PS Z5, Z12, Z3
 	VFMADD231PS Z5, Z20, Z4
 	ADDQ        $+512, R10
-	ADDQ        $+512, SI
+	ADDQ        $+512, R8
 	ADDQ        $+512, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -547,10 +644,10 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z5
-	VMOVUPS     64(SI), Z6
-	VMOVUPS     128(SI), Z7
-	VMOVUPS     192(SI), Z8
+	VMOVUPS     (R8), Z5
+	VMOVUPS     64(R8), Z6
+	VMOVUPS     128(R8), Z7
+	VMOVUPS     192(R8), Z8
 	VMOVUPS     (R9), Z9
 	VMOVUPS     64(R9), Z10
 	VMOVUPS     128(R9), Z11
@@ -580,7 +677,7 @@ width8done:
 	VFMADD231PS Z5, Z8, Z3
 	VFMADD231PS Z5, Z12, Z4
 	ADDQ        $+256, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R12
 
@@ -588,7 +685,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z5
+	VMOVUPS     (R8), Z5
 	VMOVUPS     (R9), Z6
 	VMOVUPS     (R10), Z7
 	VFMADD231PS Z7, Z5, Z1
@@ -597,7 +694,7 @@ width1:
 	VFMADD231PS Z7, Z5, Z3
 	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -612,7 +709,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VMOVUPS.Z   (SI), K1, Z5
+	VMOVUPS.Z   (R8), K1, Z5
 	VMOVUPS.Z   (R10), K1, Z6
 	VFMADD231PS Z6, Z5, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z6
@@ -639,45 +736,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z1, Z1, Z2
 	VSHUFF32X4 $0xdd, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead8fewer
 
 ahead8four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead8four
 
@@ -686,27 +836,27 @@ ahead8fewer:
 	JZ   ahead8touched
 
 ahead8one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead8one
 
 ahead8touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead8row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead8
 
@@ -714,76 +864,98 @@ ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead9done
 
 ahead9:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead9fewer
 
 ahead9four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead9four
 
@@ -792,28 +964,28 @@ ahead9fewer:
 	JZ   ahead9touched
 
 ahead9one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead9one
 
 ahead9touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead9done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead9row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead9done
 
 ahead9row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead9
 
 ahead9done:
@@ -825,25 +997,25 @@ ahead9done:
 	VMOVAPS Z0, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset10
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset10:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset11
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset11:
 third:
@@ -857,14 +1029,14 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VMOVUPS     (SI), Z7
-	VMOVUPS     64(SI), Z8
-	VMOVUPS     128(SI), Z9
-	VMOVUPS     192(SI), Z10
-	VMOVUPS     256(SI), Z11
-	VMOVUPS     320(SI), Z12
-	VMOVUPS     384(SI), Z13
-	VMOVUPS     448(SI), Z14
+	VMOVUPS     (R8), Z7
+	VMOVUPS     64(R8), Z8
+	VMOVUPS     128(R8), Z9
+	VMOVUPS     192(R8), Z10
+	VMOVUPS     256(R8), Z11
+	VMOVUPS     320(R8), Z12
+	VMOVUPS     384(R8), Z13
+	VMOVUPS     448(R8), Z14
 	VMOVUPS     (R9), Z15
 	VMOVUPS     64(R9), Z16
 	VMOVUPS     128(R9), Z17
@@ -947,7 +1119,7 @@ width8:
 	VFMADD231PS Z7, Z22, Z6
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+512, SI
+	ADDQ        $+512, R8
 	ADDQ        $+512, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -955,10 +1127,10 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z7
-	VMOVUPS     64(SI), Z8
-	VMOVUPS     128(SI), Z9
-	VMOVUPS     192(SI), Z10
+	VMOVUPS     (R8), Z7
+	VMOVUPS     64(R8), Z8
+	VMOVUPS     128(R8), Z9
+	VMOVUPS     192(R8), Z10
 	VMOVUPS     (R9), Z11
 	VMOVUPS     64(R9), Z12
 	VMOVUPS     128(R9), Z13
@@ -1001,7 +1173,7 @@ width8done:
 	VFMADD231PS Z7, Z14, Z6
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R13
 
@@ -1009,7 +1181,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z7
+	VMOVUPS     (R8), Z7
 	VMOVUPS     (R9), Z8
 	VMOVUPS     (R10), Z9
 	VFMADD231PS Z9, Z7, Z1
@@ -1022,7 +1194,7 @@ width1:
 	VFMADD231PS Z9, Z8, Z6
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -1037,7 +1209,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VMOVUPS.Z   (SI), K1, Z7
+	VMOVUPS.Z   (R8), K1, Z7
 	VMOVUPS.Z   (R10), K1, Z8
 	VFMADD231PS Z8, Z7, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z8
@@ -1074,51 +1246,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead12fewer
 
 ahead12four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead12four
 
@@ -1127,27 +1352,27 @@ ahead12fewer:
 	JZ   ahead12touched
 
 ahead12one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead12one
 
 ahead12touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead12row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead12done
 
 ahead12row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead12
 
@@ -1155,76 +1380,98 @@ ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead13done
 
 ahead13:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead13fewer
 
 ahead13four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead13four
 
@@ -1233,28 +1480,28 @@ ahead13fewer:
 	JZ   ahead13touched
 
 ahead13one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead13one
 
 ahead13touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead13done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead13row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead13done
 
 ahead13row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead13
 
 ahead13done:
@@ -1268,25 +1515,25 @@ ahead13done:
 	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset14
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset14:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset15
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset15:
 third:
@@ -1300,14 +1547,14 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VMOVUPS     (SI), Z9
-	VMOVUPS     64(SI), Z10
-	VMOVUPS     128(SI), Z11
-	VMOVUPS     192(SI), Z12
-	VMOVUPS     256(SI), Z13
-	VMOVUPS     320(SI), Z14
-	VMOVUPS     384(SI), Z15
-	VMOVUPS     448(SI), Z16
+	VMOVUPS     (R8), Z9
+	VMOVUPS     64(R8), Z10
+	VMOVUPS     128(R8), Z11
+	VMOVUPS     192(R8), Z12
+	VMOVUPS     256(R8), Z13
+	VMOVUPS     320(R8), Z14
+	VMOVUPS     384(R8), Z15
+	VMOVUPS     448(R8), Z16
 	VMOVUPS     (R9), Z17
 	VMOVUPS     64(R9), Z18
 	VMOVUPS     128(R9), Z19
@@ -1414,7 +1661,7 @@ width8:
 	VFMADD231PS Z9, Z24, Z8
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+512, SI
+	ADDQ        $+512, R8
 	ADDQ        $+512, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -1422,10 +1669,10 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z9
-	VMOVUPS     64(SI), Z10
-	VMOVUPS     128(SI), Z11
-	VMOVUPS     192(SI), Z12
+	VMOVUPS     (R8), Z9
+	VMOVUPS     64(R8), Z10
+	VMOVUPS     128(R8), Z11
+	VMOVUPS     192(R8), Z12
 	VMOVUPS     (R9), Z13
 	VMOVUPS     64(R9), Z14
 	VMOVUPS     128(R9), Z15
@@ -1480,7 +1727,7 @@ width8done:
 	VFMADD231PS Z9, Z16, Z8
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R13
 
@@ -1488,7 +1735,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z9
+	VMOVUPS     (R8), Z9
 	VMOVUPS     (R9), Z10
 	VMOVUPS     (R10), Z11
 	VFMADD231PS Z11, Z9, Z1
@@ -1504,7 +1751,7 @@ width1:
 	VFMADD231PS Z11, Z10, Z8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -1519,7 +1766,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VMOVUPS.Z   (SI), K1, Z9
+	VMOVUPS.Z   (R8), K1, Z9
 	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z10, Z9, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z10
@@ -1563,53 +1810,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead16fewer
 
 ahead16four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead16four
 
@@ -1618,27 +1918,27 @@ ahead16fewer:
 	JZ   ahead16touched
 
 ahead16one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead16one
 
 ahead16touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead16done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead16row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead16done
 
 ahead16row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead16
 
@@ -1646,76 +1946,98 @@ ahead16done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead17done
 
 ahead17:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead17fewer
 
 ahead17four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead17four
 
@@ -1724,28 +2046,28 @@ ahead17fewer:
 	JZ   ahead17touched
 
 ahead17one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead17one
 
 ahead17touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead17done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead17row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead17done
 
 ahead17row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead17
 
 ahead17done:
@@ -1761,25 +2083,25 @@ ahead17done:
 	VMOVAPS Z0, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset18
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset18:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset19
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset19:
 third:
@@ -1794,10 +2116,10 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z11
-	VMOVUPS     64(SI), Z12
-	VMOVUPS     128(SI), Z13
-	VMOVUPS     192(SI), Z14
+	VMOVUPS     (R8), Z11
+	VMOVUPS     64(R8), Z12
+	VMOVUPS     128(R8), Z13
+	VMOVUPS     192(R8), Z14
 	VMOVUPS     (R9), Z15
 	VMOVUPS     64(R9), Z16
 	VMOVUPS     128(R9), Z17
@@ -1864,7 +2186,7 @@ width4:
 	VFMADD231PS Z11, Z18, Z10
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -1873,7 +2195,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z11
+	VMOVUPS     (R8), Z11
 	VMOVUPS     (R9), Z12
 	VMOVUPS     (R10), Z13
 	VFMADD231PS Z13, Z11, Z1
@@ -1892,7 +2214,7 @@ width1:
 	VFMADD231PS Z13, Z12, Z10
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -1907,7 +2229,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VMOVUPS.Z   (SI), K1, Z11
+	VMOVUPS.Z   (R8), K1, Z11
 	VMOVUPS.Z   (R10), K1, Z12
 	VFMADD231PS Z12, Z11, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z12
@@ -1964,59 +2286,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead20fewer
 
 ahead20four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead20four
 
@@ -2025,27 +2400,27 @@ ahead20fewer:
 	JZ   ahead20touched
 
 ahead20one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead20one
 
 ahead20touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead20done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead20row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead20done
 
 ahead20row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead20
 
@@ -2053,76 +2428,98 @@ ahead20done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead21done
 
 ahead21:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead21fewer
 
 ahead21four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead21four
 
@@ -2131,28 +2528,28 @@ ahead21fewer:
 	JZ   ahead21touched
 
 ahead21one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead21one
 
 ahead21touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead21done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead21row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead21done
 
 ahead21row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead21
 
 ahead21done:
@@ -2170,25 +2567,25 @@ ahead21done:
 	VMOVAPS Z0, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset22
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset22:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset23
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset23:
 third:
@@ -2203,10 +2600,10 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z13
-	VMOVUPS     64(SI), Z14
-	VMOVUPS     128(SI), Z15
-	VMOVUPS     192(SI), Z16
+	VMOVUPS     (R8), Z13
+	VMOVUPS     64(R8), Z14
+	VMOVUPS     128(R8), Z15
+	VMOVUPS     192(R8), Z16
 	VMOVUPS     (R9), Z17
 	VMOVUPS     64(R9), Z18
 	VMOVUPS     128(R9), Z19
@@ -2285,7 +2682,7 @@ width4:
 	VFMADD231PS Z13, Z20, Z12
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -2294,7 +2691,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z13
+	VMOVUPS     (R8), Z13
 	VMOVUPS     (R9), Z14
 	VMOVUPS     (R10), Z15
 	VFMADD231PS Z15, Z13, Z1
@@ -2316,7 +2713,7 @@ width1:
 	VFMADD231PS Z15, Z14, Z12
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -2331,7 +2728,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VMOVUPS.Z   (SI), K1, Z13
+	VMOVUPS.Z   (R8), K1, Z13
 	VMOVUPS.Z   (R10), K1, Z14
 	VFMADD231PS Z14, Z13, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z14
@@ -2395,61 +2792,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead24fewer
 
 ahead24four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead24four
 
@@ -2458,27 +2908,27 @@ ahead24fewer:
 	JZ   ahead24touched
 
 ahead24one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead24one
 
 ahead24touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead24done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead24row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead24done
 
 ahead24row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead24
 
@@ -2486,76 +2936,98 @@ ahead24done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead25done
 
 ahead25:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead25fewer
 
 ahead25four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead25four
 
@@ -2564,28 +3036,28 @@ ahead25fewer:
 	JZ   ahead25touched
 
 ahead25one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead25one
 
 ahead25touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead25done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead25row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead25done
 
 ahead25row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead25
 
 ahead25done:
@@ -2605,25 +3077,25 @@ ahead25done:
 	VMOVAPS Z0, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset26
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset26:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset27
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset27:
 third:
@@ -2638,10 +3110,10 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z15
-	VMOVUPS     64(SI), Z16
-	VMOVUPS     128(SI), Z17
-	VMOVUPS     192(SI), Z18
+	VMOVUPS     (R8), Z15
+	VMOVUPS     64(R8), Z16
+	VMOVUPS     128(R8), Z17
+	VMOVUPS     192(R8), Z18
 	VMOVUPS     (R9), Z19
 	VMOVUPS     64(R9), Z20
 	VMOVUPS     128(R9), Z21
@@ -2732,7 +3204,7 @@ width4:
 	VFMADD231PS Z15, Z22, Z14
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -2741,7 +3213,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z15
+	VMOVUPS     (R8), Z15
 	VMOVUPS     (R9), Z16
 	VMOVUPS     (R10), Z17
 	VFMADD231PS Z17, Z15, Z1
@@ -2766,7 +3238,7 @@ width1:
 	VFMADD231PS Z17, Z16, Z14
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -2781,7 +3253,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VMOVUPS.Z   (SI), K1, Z15
+	VMOVUPS.Z   (R8), K1, Z15
 	VMOVUPS.Z   (R10), K1, Z16
 	VFMADD231PS Z16, Z15, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z16
@@ -2855,67 +3327,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead28fewer
 
 ahead28four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead28four
 
@@ -2924,27 +3449,27 @@ ahead28fewer:
 	JZ   ahead28touched
 
 ahead28one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead28one
 
 ahead28touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead28done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead28row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead28done
 
 ahead28row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead28
 
@@ -2952,76 +3477,98 @@ ahead28done:
 	VZEROUPPER
 	RET
 
-// func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead29done
 
 ahead29:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead29fewer
 
 ahead29four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead29four
 
@@ -3030,28 +3577,28 @@ ahead29fewer:
 	JZ   ahead29touched
 
 ahead29one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead29one
 
 ahead29touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead29done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead29row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead29done
 
 ahead29row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead29
 
 ahead29done:
@@ -3073,25 +3620,25 @@ ahead29done:
 	VMOVAPS Z0, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset30
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset30:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset31
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset31:
 third:
@@ -3106,10 +3653,10 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VMOVUPS     (SI), Z17
-	VMOVUPS     64(SI), Z18
-	VMOVUPS     128(SI), Z19
-	VMOVUPS     192(SI), Z20
+	VMOVUPS     (R8), Z17
+	VMOVUPS     64(R8), Z18
+	VMOVUPS     128(R8), Z19
+	VMOVUPS     192(R8), Z20
 	VMOVUPS     (R9), Z21
 	VMOVUPS     64(R9), Z22
 	VMOVUPS     128(R9), Z23
@@ -3212,7 +3759,7 @@ width4:
 	VFMADD231PS Z17, Z24, Z16
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -3221,7 +3768,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VMOVUPS     (SI), Z17
+	VMOVUPS     (R8), Z17
 	VMOVUPS     (R9), Z18
 	VMOVUPS     (R10), Z19
 	VFMADD231PS Z19, Z17, Z1
@@ -3249,7 +3796,7 @@ width1:
 	VFMADD231PS Z19, Z18, Z16
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -3264,7 +3811,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VMOVUPS.Z   (SI), K1, Z17
+	VMOVUPS.Z   (R8), K1, Z17
 	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z18
@@ -3345,69 +3892,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead32fewer
 
 ahead32four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead32four
 
@@ -3416,27 +4016,27 @@ ahead32fewer:
 	JZ   ahead32touched
 
 ahead32one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead32one
 
 ahead32touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead32done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead32row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead32done
 
 ahead32row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead32
 
@@ -3444,76 +4044,98 @@ ahead32done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead33done
 
 ahead33:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead33fewer
 
 ahead33four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead33four
 
@@ -3522,28 +4144,28 @@ ahead33fewer:
 	JZ   ahead33touched
 
 ahead33one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead33one
 
 ahead33touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead33done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead33row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead33done
 
 ahead33row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead33
 
 ahead33done:
@@ -3551,25 +4173,25 @@ ahead33done:
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset34
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset34:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset35
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset35:
 third:
@@ -3582,14 +4204,14 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VCVTPH2PS   (SI), Z3
-	VCVTPH2PS   32(SI), Z4
-	VCVTPH2PS   64(SI), Z5
-	VCVTPH2PS   96(SI), Z6
-	VCVTPH2PS   128(SI), Z7
-	VCVTPH2PS   160(SI), Z8
-	VCVTPH2PS   192(SI), Z9
-	VCVTPH2PS   224(SI), Z10
+	VCVTPH2PS   (R8), Z3
+	VCVTPH2PS   32(R8), Z4
+	VCVTPH2PS   64(R8), Z5
+	VCVTPH2PS   96(R8), Z6
+	VCVTPH2PS   128(R8), Z7
+	VCVTPH2PS   160(R8), Z8
+	VCVTPH2PS   192(R8), Z9
+	VCVTPH2PS   224(R8), Z10
 	VCVTPH2PS   (R9), Z11
 	VCVTPH2PS   32(R9), Z12
 	VCVTPH2PS   64(R9), Z13
@@ -3623,7 +4245,7 @@ width8:
 	VFMADD231PS Z3, Z10, Z1
 	VFMADD231PS Z3, Z18, Z2
 	ADDQ        $+512, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -3631,10 +4253,10 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z3
-	VCVTPH2PS   32(SI), Z4
-	VCVTPH2PS   64(SI), Z5
-	VCVTPH2PS   96(SI), Z6
+	VCVTPH2PS   (R8), Z3
+	VCVTPH2PS   32(R8), Z4
+	VCVTPH2PS   64(R8), Z5
+	VCVTPH2PS   96(R8), Z6
 	VCVTPH2PS   (R9), Z7
 	VCVTPH2PS   32(R9), Z8
 	VCVTPH2PS   64(R9), Z9
@@ -3652,7 +4274,7 @@ width8done:
 	VFMADD231PS Z3, Z6, Z1
 	VFMADD231PS Z3, Z10, Z2
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R11
 
@@ -3660,13 +4282,13 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z3
+	VCVTPH2PS   (R8), Z3
 	VCVTPH2PS   (R9), Z4
 	VMOVUPS     (R10), Z5
 	VFMADD231PS Z5, Z3, Z1
 	VFMADD231PS Z5, Z4, Z2
 	ADDQ        $+64, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -3681,7 +4303,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VCVTPH2PS.Z (SI), K1, Z3
+	VCVTPH2PS.Z (R8), K1, Z3
 	VMOVUPS.Z   (R10), K1, Z4
 	VFMADD231PS Z4, Z3, Z1
 	VCVTPH2PS.Z (R9), K1, Z3
@@ -3701,43 +4323,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X1, (SI)
+	VMOVLPS    X1, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X1, (SI)
+	VMOVSS X1, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
 
 ahead36:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead36fewer
 
 ahead36four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead36four
 
@@ -3746,27 +4421,27 @@ ahead36fewer:
 	JZ   ahead36touched
 
 ahead36one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead36one
 
 ahead36touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead36done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead36row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead36done
 
 ahead36row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead36
 
@@ -3774,76 +4449,98 @@ ahead36done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead37done
 
 ahead37:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead37fewer
 
 ahead37four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead37four
 
@@ -3852,28 +4549,28 @@ ahead37fewer:
 	JZ   ahead37touched
 
 ahead37one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead37one
 
 ahead37touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead37done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead37row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead37done
 
 ahead37row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead37
 
 ahead37done:
@@ -3883,25 +4580,25 @@ ahead37done:
 	VMOVAPS Z0, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset38
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset38:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset39
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset39:
 third:
@@ -3914,14 +4611,14 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VCVTPH2PS   (SI), Z5
-	VCVTPH2PS   32(SI), Z6
-	VCVTPH2PS   64(SI), Z7
-	VCVTPH2PS   96(SI), Z8
-	VCVTPH2PS   128(SI), Z9
-	VCVTPH2PS   160(SI), Z10
-	VCVTPH2PS   192(SI), Z11
-	VCVTPH2PS   224(SI), Z12
+	VCVTPH2PS   (R8), Z5
+	VCVTPH2PS   32(R8), Z6
+	VCVTPH2PS   64(R8), Z7
+	VCVTPH2PS   96(R8), Z8
+	VCVTPH2PS   128(R8), Z9
+	VCVTPH2PS   160(R8), Z10
+	VCVTPH2PS   192(R8), Z11
+	VCVTPH2PS   224(R8), Z12
 	VCVTPH2PS   (R9), Z13
 	VCVTPH2PS   32(R9), Z14
 	VCVTPH2PS   64(R9), Z15
@@ -3979,7 +4676,7 @@ width8:
 	VFMADD231PS Z5, Z12, Z3
 	VFMADD231PS Z5, Z20, Z4
 	ADDQ        $+512, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -3987,10 +4684,10 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z5
-	VCVTPH2PS   32(SI), Z6
-	VCVTPH2PS   64(SI), Z7
-	VCVTPH2PS   96(SI), Z8
+	VCVTPH2PS   (R8), Z5
+	VCVTPH2PS   32(R8), Z6
+	VCVTPH2PS   64(R8), Z7
+	VCVTPH2PS   96(R8), Z8
 	VCVTPH2PS   (R9), Z9
 	VCVTPH2PS   32(R9), Z10
 	VCVTPH2PS   64(R9), Z11
@@ -4020,7 +4717,7 @@ width8done:
 	VFMADD231PS Z5, Z8, Z3
 	VFMADD231PS Z5, Z12, Z4
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R12
 
@@ -4028,7 +4725,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z5
+	VCVTPH2PS   (R8), Z5
 	VCVTPH2PS   (R9), Z6
 	VMOVUPS     (R10), Z7
 	VFMADD231PS Z7, Z5, Z1
@@ -4037,7 +4734,7 @@ width1:
 	VFMADD231PS Z7, Z5, Z3
 	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -4052,7 +4749,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VCVTPH2PS.Z (SI), K1, Z5
+	VCVTPH2PS.Z (R8), K1, Z5
 	VMOVUPS.Z   (R10), K1, Z6
 	VFMADD231PS Z6, Z5, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z6
@@ -4079,45 +4776,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z1, Z1, Z2
 	VSHUFF32X4 $0xdd, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead40done
 
 ahead40:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead40fewer
 
 ahead40four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead40four
 
@@ -4126,27 +4876,27 @@ ahead40fewer:
 	JZ   ahead40touched
 
 ahead40one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead40one
 
 ahead40touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead40done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead40row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead40done
 
 ahead40row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead40
 
@@ -4154,76 +4904,98 @@ ahead40done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead41done
 
 ahead41:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead41fewer
 
 ahead41four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead41four
 
@@ -4232,28 +5004,28 @@ ahead41fewer:
 	JZ   ahead41touched
 
 ahead41one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead41one
 
 ahead41touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead41done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead41row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead41done
 
 ahead41row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead41
 
 ahead41done:
@@ -4265,25 +5037,25 @@ ahead41done:
 	VMOVAPS Z0, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset42
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset42:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset43
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset43:
 third:
@@ -4297,14 +5069,14 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VCVTPH2PS   (SI), Z7
-	VCVTPH2PS   32(SI), Z8
-	VCVTPH2PS   64(SI), Z9
-	VCVTPH2PS   96(SI), Z10
-	VCVTPH2PS   128(SI), Z11
-	VCVTPH2PS   160(SI), Z12
-	VCVTPH2PS   192(SI), Z13
-	VCVTPH2PS   224(SI), Z14
+	VCVTPH2PS   (R8), Z7
+	VCVTPH2PS   32(R8), Z8
+	VCVTPH2PS   64(R8), Z9
+	VCVTPH2PS   96(R8), Z10
+	VCVTPH2PS   128(R8), Z11
+	VCVTPH2PS   160(R8), Z12
+	VCVTPH2PS   192(R8), Z13
+	VCVTPH2PS   224(R8), Z14
 	VCVTPH2PS   (R9), Z15
 	VCVTPH2PS   32(R9), Z16
 	VCVTPH2PS   64(R9), Z17
@@ -4387,7 +5159,7 @@ width8:
 	VFMADD231PS Z7, Z22, Z6
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -4395,10 +5167,10 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z7
-	VCVTPH2PS   32(SI), Z8
-	VCVTPH2PS   64(SI), Z9
-	VCVTPH2PS   96(SI), Z10
+	VCVTPH2PS   (R8), Z7
+	VCVTPH2PS   32(R8), Z8
+	VCVTPH2PS   64(R8), Z9
+	VCVTPH2PS   96(R8), Z10
 	VCVTPH2PS   (R9), Z11
 	VCVTPH2PS   32(R9), Z12
 	VCVTPH2PS   64(R9), Z13
@@ -4441,7 +5213,7 @@ width8done:
 	VFMADD231PS Z7, Z14, Z6
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 
@@ -4449,7 +5221,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z7
+	VCVTPH2PS   (R8), Z7
 	VCVTPH2PS   (R9), Z8
 	VMOVUPS     (R10), Z9
 	VFMADD231PS Z9, Z7, Z1
@@ -4462,7 +5234,7 @@ width1:
 	VFMADD231PS Z9, Z8, Z6
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -4477,7 +5249,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VCVTPH2PS.Z (SI), K1, Z7
+	VCVTPH2PS.Z (R8), K1, Z7
 	VMOVUPS.Z   (R10), K1, Z8
 	VFMADD231PS Z8, Z7, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z8
@@ -4514,51 +5286,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead44done
 
 ahead44:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead44fewer
 
 ahead44four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead44four
 
@@ -4567,27 +5392,27 @@ ahead44fewer:
 	JZ   ahead44touched
 
 ahead44one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead44one
 
 ahead44touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead44done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead44row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead44done
 
 ahead44row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead44
 
@@ -4595,76 +5420,98 @@ ahead44done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead45done
 
 ahead45:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead45fewer
 
 ahead45four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead45four
 
@@ -4673,28 +5520,28 @@ ahead45fewer:
 	JZ   ahead45touched
 
 ahead45one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead45one
 
 ahead45touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead45done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead45row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead45done
 
 ahead45row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead45
 
 ahead45done:
@@ -4708,25 +5555,25 @@ ahead45done:
 	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset46
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset46:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset47
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset47:
 third:
@@ -4740,14 +5587,14 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VCVTPH2PS   (SI), Z9
-	VCVTPH2PS   32(SI), Z10
-	VCVTPH2PS   64(SI), Z11
-	VCVTPH2PS   96(SI), Z12
-	VCVTPH2PS   128(SI), Z13
-	VCVTPH2PS   160(SI), Z14
-	VCVTPH2PS   192(SI), Z15
-	VCVTPH2PS   224(SI), Z16
+	VCVTPH2PS   (R8), Z9
+	VCVTPH2PS   32(R8), Z10
+	VCVTPH2PS   64(R8), Z11
+	VCVTPH2PS   96(R8), Z12
+	VCVTPH2PS   128(R8), Z13
+	VCVTPH2PS   160(R8), Z14
+	VCVTPH2PS   192(R8), Z15
+	VCVTPH2PS   224(R8), Z16
 	VCVTPH2PS   (R9), Z17
 	VCVTPH2PS   32(R9), Z18
 	VCVTPH2PS   64(R9), Z19
@@ -4854,7 +5701,7 @@ width8:
 	VFMADD231PS Z9, Z24, Z8
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -4862,10 +5709,10 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z9
-	VCVTPH2PS   32(SI), Z10
-	VCVTPH2PS   64(SI), Z11
-	VCVTPH2PS   96(SI), Z12
+	VCVTPH2PS   (R8), Z9
+	VCVTPH2PS   32(R8), Z10
+	VCVTPH2PS   64(R8), Z11
+	VCVTPH2PS   96(R8), Z12
 	VCVTPH2PS   (R9), Z13
 	VCVTPH2PS   32(R9), Z14
 	VCVTPH2PS   64(R9), Z15
@@ -4920,7 +5767,7 @@ width8done:
 	VFMADD231PS Z9, Z16, Z8
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 
@@ -4928,7 +5775,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z9
+	VCVTPH2PS   (R8), Z9
 	VCVTPH2PS   (R9), Z10
 	VMOVUPS     (R10), Z11
 	VFMADD231PS Z11, Z9, Z1
@@ -4944,7 +5791,7 @@ width1:
 	VFMADD231PS Z11, Z10, Z8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -4959,7 +5806,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VCVTPH2PS.Z (SI), K1, Z9
+	VCVTPH2PS.Z (R8), K1, Z9
 	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z10, Z9, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z10
@@ -5003,53 +5850,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
 
 ahead48:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead48fewer
 
 ahead48four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead48four
 
@@ -5058,27 +5958,27 @@ ahead48fewer:
 	JZ   ahead48touched
 
 ahead48one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead48one
 
 ahead48touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead48done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead48row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead48done
 
 ahead48row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead48
 
@@ -5086,76 +5986,98 @@ ahead48done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead49done
 
 ahead49:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead49fewer
 
 ahead49four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead49four
 
@@ -5164,28 +6086,28 @@ ahead49fewer:
 	JZ   ahead49touched
 
 ahead49one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead49one
 
 ahead49touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead49done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead49row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead49done
 
 ahead49row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead49
 
 ahead49done:
@@ -5201,25 +6123,25 @@ ahead49done:
 	VMOVAPS Z0, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset50
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset50:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset51
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset51:
 third:
@@ -5234,10 +6156,10 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z11
-	VCVTPH2PS   32(SI), Z12
-	VCVTPH2PS   64(SI), Z13
-	VCVTPH2PS   96(SI), Z14
+	VCVTPH2PS   (R8), Z11
+	VCVTPH2PS   32(R8), Z12
+	VCVTPH2PS   64(R8), Z13
+	VCVTPH2PS   96(R8), Z14
 	VCVTPH2PS   (R9), Z15
 	VCVTPH2PS   32(R9), Z16
 	VCVTPH2PS   64(R9), Z17
@@ -5304,7 +6226,7 @@ width4:
 	VFMADD231PS Z11, Z18, Z10
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -5313,7 +6235,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z11
+	VCVTPH2PS   (R8), Z11
 	VCVTPH2PS   (R9), Z12
 	VMOVUPS     (R10), Z13
 	VFMADD231PS Z13, Z11, Z1
@@ -5332,7 +6254,7 @@ width1:
 	VFMADD231PS Z13, Z12, Z10
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -5347,7 +6269,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VCVTPH2PS.Z (SI), K1, Z11
+	VCVTPH2PS.Z (R8), K1, Z11
 	VMOVUPS.Z   (R10), K1, Z12
 	VFMADD231PS Z12, Z11, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z12
@@ -5404,59 +6326,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead52done
 
 ahead52:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead52fewer
 
 ahead52four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead52four
 
@@ -5465,27 +6440,27 @@ ahead52fewer:
 	JZ   ahead52touched
 
 ahead52one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead52one
 
 ahead52touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead52done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead52row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead52done
 
 ahead52row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead52
 
@@ -5493,76 +6468,98 @@ ahead52done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead53done
 
 ahead53:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead53fewer
 
 ahead53four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead53four
 
@@ -5571,28 +6568,28 @@ ahead53fewer:
 	JZ   ahead53touched
 
 ahead53one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead53one
 
 ahead53touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead53done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead53row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead53done
 
 ahead53row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead53
 
 ahead53done:
@@ -5610,25 +6607,25 @@ ahead53done:
 	VMOVAPS Z0, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset54
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset54:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset55
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset55:
 third:
@@ -5643,10 +6640,10 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z13
-	VCVTPH2PS   32(SI), Z14
-	VCVTPH2PS   64(SI), Z15
-	VCVTPH2PS   96(SI), Z16
+	VCVTPH2PS   (R8), Z13
+	VCVTPH2PS   32(R8), Z14
+	VCVTPH2PS   64(R8), Z15
+	VCVTPH2PS   96(R8), Z16
 	VCVTPH2PS   (R9), Z17
 	VCVTPH2PS   32(R9), Z18
 	VCVTPH2PS   64(R9), Z19
@@ -5725,7 +6722,7 @@ width4:
 	VFMADD231PS Z13, Z20, Z12
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -5734,7 +6731,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z13
+	VCVTPH2PS   (R8), Z13
 	VCVTPH2PS   (R9), Z14
 	VMOVUPS     (R10), Z15
 	VFMADD231PS Z15, Z13, Z1
@@ -5756,7 +6753,7 @@ width1:
 	VFMADD231PS Z15, Z14, Z12
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -5771,7 +6768,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VCVTPH2PS.Z (SI), K1, Z13
+	VCVTPH2PS.Z (R8), K1, Z13
 	VMOVUPS.Z   (R10), K1, Z14
 	VFMADD231PS Z14, Z13, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z14
@@ -5835,61 +6832,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead56done
 
 ahead56:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead56fewer
 
 ahead56four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead56four
 
@@ -5898,27 +6948,27 @@ ahead56fewer:
 	JZ   ahead56touched
 
 ahead56one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead56one
 
 ahead56touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead56done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead56row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead56done
 
 ahead56row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead56
 
@@ -5926,76 +6976,98 @@ ahead56done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead57done
 
 ahead57:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead57fewer
 
 ahead57four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead57four
 
@@ -6004,28 +7076,28 @@ ahead57fewer:
 	JZ   ahead57touched
 
 ahead57one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead57one
 
 ahead57touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead57done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead57row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead57done
 
 ahead57row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead57
 
 ahead57done:
@@ -6045,25 +7117,25 @@ ahead57done:
 	VMOVAPS Z0, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset58
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset58:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset59
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset59:
 third:
@@ -6078,10 +7150,10 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z15
-	VCVTPH2PS   32(SI), Z16
-	VCVTPH2PS   64(SI), Z17
-	VCVTPH2PS   96(SI), Z18
+	VCVTPH2PS   (R8), Z15
+	VCVTPH2PS   32(R8), Z16
+	VCVTPH2PS   64(R8), Z17
+	VCVTPH2PS   96(R8), Z18
 	VCVTPH2PS   (R9), Z19
 	VCVTPH2PS   32(R9), Z20
 	VCVTPH2PS   64(R9), Z21
@@ -6172,7 +7244,7 @@ width4:
 	VFMADD231PS Z15, Z22, Z14
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -6181,7 +7253,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z15
+	VCVTPH2PS   (R8), Z15
 	VCVTPH2PS   (R9), Z16
 	VMOVUPS     (R10), Z17
 	VFMADD231PS Z17, Z15, Z1
@@ -6206,7 +7278,7 @@ width1:
 	VFMADD231PS Z17, Z16, Z14
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -6221,7 +7293,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VCVTPH2PS.Z (SI), K1, Z15
+	VCVTPH2PS.Z (R8), K1, Z15
 	VMOVUPS.Z   (R10), K1, Z16
 	VFMADD231PS Z16, Z15, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z16
@@ -6295,67 +7367,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead60done
 
 ahead60:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead60fewer
 
 ahead60four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead60four
 
@@ -6364,27 +7489,27 @@ ahead60fewer:
 	JZ   ahead60touched
 
 ahead60one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead60one
 
 ahead60touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead60done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead60row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead60done
 
 ahead60row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead60
 
@@ -6392,76 +7517,98 @@ ahead60done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead61done
 
 ahead61:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead61fewer
 
 ahead61four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead61four
 
@@ -6470,28 +7617,28 @@ ahead61fewer:
 	JZ   ahead61touched
 
 ahead61one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead61one
 
 ahead61touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead61done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead61row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead61done
 
 ahead61row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead61
 
 ahead61done:
@@ -6513,25 +7660,25 @@ ahead61done:
 	VMOVAPS Z0, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset62
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset62:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset63
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset63:
 third:
@@ -6546,10 +7693,10 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VCVTPH2PS   (SI), Z17
-	VCVTPH2PS   32(SI), Z18
-	VCVTPH2PS   64(SI), Z19
-	VCVTPH2PS   96(SI), Z20
+	VCVTPH2PS   (R8), Z17
+	VCVTPH2PS   32(R8), Z18
+	VCVTPH2PS   64(R8), Z19
+	VCVTPH2PS   96(R8), Z20
 	VCVTPH2PS   (R9), Z21
 	VCVTPH2PS   32(R9), Z22
 	VCVTPH2PS   64(R9), Z23
@@ -6652,7 +7799,7 @@ width4:
 	VFMADD231PS Z17, Z24, Z16
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -6661,7 +7808,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VCVTPH2PS   (SI), Z17
+	VCVTPH2PS   (R8), Z17
 	VCVTPH2PS   (R9), Z18
 	VMOVUPS     (R10), Z19
 	VFMADD231PS Z19, Z17, Z1
@@ -6689,7 +7836,7 @@ width1:
 	VFMADD231PS Z19, Z18, Z16
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -6704,7 +7851,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VCVTPH2PS.Z (SI), K1, Z17
+	VCVTPH2PS.Z (R8), K1, Z17
 	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
 	VMOVUPS.Z   (R10)(R11*1), K1, Z18
@@ -6785,69 +7932,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead64done
 
 ahead64:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead64fewer
 
 ahead64four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead64four
 
@@ -6856,27 +8056,27 @@ ahead64fewer:
 	JZ   ahead64touched
 
 ahead64one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead64one
 
 ahead64touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead64done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead64row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead64done
 
 ahead64row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead64
 
@@ -6884,76 +8084,98 @@ ahead64done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead65done
 
 ahead65:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead65fewer
 
 ahead65four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead65four
 
@@ -6962,28 +8184,28 @@ ahead65fewer:
 	JZ   ahead65touched
 
 ahead65one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead65one
 
 ahead65touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead65done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead65row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead65done
 
 ahead65row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead65
 
 ahead65done:
@@ -6991,25 +8213,25 @@ ahead65done:
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset66
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset66:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset67
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset67:
 third:
@@ -7022,21 +8244,21 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VPMOVZXWD   (SI), Z3
+	VPMOVZXWD   (R8), Z3
 	VPSLLD      $0x10, Z3, Z3
-	VPMOVZXWD   32(SI), Z4
+	VPMOVZXWD   32(R8), Z4
 	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD   64(SI), Z5
+	VPMOVZXWD   64(R8), Z5
 	VPSLLD      $0x10, Z5, Z5
-	VPMOVZXWD   96(SI), Z6
+	VPMOVZXWD   96(R8), Z6
 	VPSLLD      $0x10, Z6, Z6
-	VPMOVZXWD   128(SI), Z7
+	VPMOVZXWD   128(R8), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   160(SI), Z8
+	VPMOVZXWD   160(R8), Z8
 	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   192(SI), Z9
+	VPMOVZXWD   192(R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   224(SI), Z10
+	VPMOVZXWD   224(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
 	VPMOVZXWD   (R9), Z11
 	VPSLLD      $0x10, Z11, Z11
@@ -7079,7 +8301,7 @@ width8:
 	VFMADD231PS Z3, Z10, Z1
 	VFMADD231PS Z3, Z18, Z2
 	ADDQ        $+512, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -7087,13 +8309,13 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z3
+	VPMOVZXWD   (R8), Z3
 	VPSLLD      $0x10, Z3, Z3
-	VPMOVZXWD   32(SI), Z4
+	VPMOVZXWD   32(R8), Z4
 	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD   64(SI), Z5
+	VPMOVZXWD   64(R8), Z5
 	VPSLLD      $0x10, Z5, Z5
-	VPMOVZXWD   96(SI), Z6
+	VPMOVZXWD   96(R8), Z6
 	VPSLLD      $0x10, Z6, Z6
 	VPMOVZXWD   (R9), Z7
 	VPSLLD      $0x10, Z7, Z7
@@ -7116,7 +8338,7 @@ width8done:
 	VFMADD231PS Z3, Z6, Z1
 	VFMADD231PS Z3, Z10, Z2
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R11
 
@@ -7124,7 +8346,7 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z3
+	VPMOVZXWD   (R8), Z3
 	VPSLLD      $0x10, Z3, Z3
 	VPMOVZXWD   (R9), Z4
 	VPSLLD      $0x10, Z4, Z4
@@ -7132,7 +8354,7 @@ width1:
 	VFMADD231PS Z5, Z3, Z1
 	VFMADD231PS Z5, Z4, Z2
 	ADDQ        $+64, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -7147,7 +8369,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VPMOVZXWD.Z (SI), K1, Z3
+	VPMOVZXWD.Z (R8), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVUPS.Z   (R10), K1, Z4
 	VFMADD231PS Z4, Z3, Z1
@@ -7169,43 +8391,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X1, (SI)
+	VMOVLPS    X1, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X1, (SI)
+	VMOVSS X1, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead68done
 
 ahead68:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead68fewer
 
 ahead68four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead68four
 
@@ -7214,27 +8489,27 @@ ahead68fewer:
 	JZ   ahead68touched
 
 ahead68one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead68one
 
 ahead68touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead68done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead68row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead68done
 
 ahead68row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead68
 
@@ -7242,76 +8517,98 @@ ahead68done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead69done
 
 ahead69:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead69fewer
 
 ahead69four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead69four
 
@@ -7320,28 +8617,28 @@ ahead69fewer:
 	JZ   ahead69touched
 
 ahead69one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead69one
 
 ahead69touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead69done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead69row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead69done
 
 ahead69row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead69
 
 ahead69done:
@@ -7351,25 +8648,25 @@ ahead69done:
 	VMOVAPS Z0, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset70
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset70:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset71
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset71:
 third:
@@ -7382,21 +8679,21 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VPMOVZXWD   (SI), Z5
+	VPMOVZXWD   (R8), Z5
 	VPSLLD      $0x10, Z5, Z5
-	VPMOVZXWD   32(SI), Z6
+	VPMOVZXWD   32(R8), Z6
 	VPSLLD      $0x10, Z6, Z6
-	VPMOVZXWD   64(SI), Z7
+	VPMOVZXWD   64(R8), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   96(SI), Z8
+	VPMOVZXWD   96(R8), Z8
 	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   128(SI), Z9
+	VPMOVZXWD   128(R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   160(SI), Z10
+	VPMOVZXWD   160(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   192(SI), Z11
+	VPMOVZXWD   192(R8), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   224(SI), Z12
+	VPMOVZXWD   224(R8), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   (R9), Z13
 	VPSLLD      $0x10, Z13, Z13
@@ -7463,7 +8760,7 @@ width8:
 	VFMADD231PS Z5, Z12, Z3
 	VFMADD231PS Z5, Z20, Z4
 	ADDQ        $+512, R10
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -7471,13 +8768,13 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z5
+	VPMOVZXWD   (R8), Z5
 	VPSLLD      $0x10, Z5, Z5
-	VPMOVZXWD   32(SI), Z6
+	VPMOVZXWD   32(R8), Z6
 	VPSLLD      $0x10, Z6, Z6
-	VPMOVZXWD   64(SI), Z7
+	VPMOVZXWD   64(R8), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   96(SI), Z8
+	VPMOVZXWD   96(R8), Z8
 	VPSLLD      $0x10, Z8, Z8
 	VPMOVZXWD   (R9), Z9
 	VPSLLD      $0x10, Z9, Z9
@@ -7512,7 +8809,7 @@ width8done:
 	VFMADD231PS Z5, Z8, Z3
 	VFMADD231PS Z5, Z12, Z4
 	ADDQ        $+256, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R12
 
@@ -7520,7 +8817,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z5
+	VPMOVZXWD   (R8), Z5
 	VPSLLD      $0x10, Z5, Z5
 	VPMOVZXWD   (R9), Z6
 	VPSLLD      $0x10, Z6, Z6
@@ -7531,7 +8828,7 @@ width1:
 	VFMADD231PS Z7, Z5, Z3
 	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -7546,7 +8843,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VPMOVZXWD.Z (SI), K1, Z5
+	VPMOVZXWD.Z (R8), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVUPS.Z   (R10), K1, Z6
 	VFMADD231PS Z6, Z5, Z1
@@ -7575,45 +8872,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z1, Z1, Z2
 	VSHUFF32X4 $0xdd, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead72done
 
 ahead72:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead72fewer
 
 ahead72four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead72four
 
@@ -7622,27 +8972,27 @@ ahead72fewer:
 	JZ   ahead72touched
 
 ahead72one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead72one
 
 ahead72touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead72done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead72row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead72done
 
 ahead72row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead72
 
@@ -7650,76 +9000,98 @@ ahead72done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead73done
 
 ahead73:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead73fewer
 
 ahead73four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead73four
 
@@ -7728,28 +9100,28 @@ ahead73fewer:
 	JZ   ahead73touched
 
 ahead73one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead73one
 
 ahead73touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead73done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead73row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead73done
 
 ahead73row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead73
 
 ahead73done:
@@ -7761,25 +9133,25 @@ ahead73done:
 	VMOVAPS Z0, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset74
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset74:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset75
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset75:
 third:
@@ -7793,21 +9165,21 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVZXWD   (SI), Z7
+	VPMOVZXWD   (R8), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   32(SI), Z8
+	VPMOVZXWD   32(R8), Z8
 	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   64(SI), Z9
+	VPMOVZXWD   64(R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   96(SI), Z10
+	VPMOVZXWD   96(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   128(SI), Z11
+	VPMOVZXWD   128(R8), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   160(SI), Z12
+	VPMOVZXWD   160(R8), Z12
 	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   192(SI), Z13
+	VPMOVZXWD   192(R8), Z13
 	VPSLLD      $0x10, Z13, Z13
-	VPMOVZXWD   224(SI), Z14
+	VPMOVZXWD   224(R8), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VPMOVZXWD   (R9), Z15
 	VPSLLD      $0x10, Z15, Z15
@@ -7899,7 +9271,7 @@ width8:
 	VFMADD231PS Z7, Z22, Z6
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -7907,13 +9279,13 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z7
+	VPMOVZXWD   (R8), Z7
 	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   32(SI), Z8
+	VPMOVZXWD   32(R8), Z8
 	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   64(SI), Z9
+	VPMOVZXWD   64(R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   96(SI), Z10
+	VPMOVZXWD   96(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
 	VPMOVZXWD   (R9), Z11
 	VPSLLD      $0x10, Z11, Z11
@@ -7961,7 +9333,7 @@ width8done:
 	VFMADD231PS Z7, Z14, Z6
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 
@@ -7969,7 +9341,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z7
+	VPMOVZXWD   (R8), Z7
 	VPSLLD      $0x10, Z7, Z7
 	VPMOVZXWD   (R9), Z8
 	VPSLLD      $0x10, Z8, Z8
@@ -7984,7 +9356,7 @@ width1:
 	VFMADD231PS Z9, Z8, Z6
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -7999,7 +9371,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VPMOVZXWD.Z (SI), K1, Z7
+	VPMOVZXWD.Z (R8), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVUPS.Z   (R10), K1, Z8
 	VFMADD231PS Z8, Z7, Z1
@@ -8038,51 +9410,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead76done
 
 ahead76:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead76fewer
 
 ahead76four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead76four
 
@@ -8091,27 +9516,27 @@ ahead76fewer:
 	JZ   ahead76touched
 
 ahead76one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead76one
 
 ahead76touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead76done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead76row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead76done
 
 ahead76row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead76
 
@@ -8119,76 +9544,98 @@ ahead76done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead77done
 
 ahead77:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead77fewer
 
 ahead77four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead77four
 
@@ -8197,28 +9644,28 @@ ahead77fewer:
 	JZ   ahead77touched
 
 ahead77one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead77one
 
 ahead77touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead77done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead77row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead77done
 
 ahead77row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead77
 
 ahead77done:
@@ -8232,25 +9679,25 @@ ahead77done:
 	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset78
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset78:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset79
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset79:
 third:
@@ -8264,21 +9711,21 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVZXWD   (SI), Z9
+	VPMOVZXWD   (R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   32(SI), Z10
+	VPMOVZXWD   32(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   64(SI), Z11
+	VPMOVZXWD   64(R8), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   96(SI), Z12
+	VPMOVZXWD   96(R8), Z12
 	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   128(SI), Z13
+	VPMOVZXWD   128(R8), Z13
 	VPSLLD      $0x10, Z13, Z13
-	VPMOVZXWD   160(SI), Z14
+	VPMOVZXWD   160(R8), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VPMOVZXWD   192(SI), Z15
+	VPMOVZXWD   192(R8), Z15
 	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   224(SI), Z16
+	VPMOVZXWD   224(R8), Z16
 	VPSLLD      $0x10, Z16, Z16
 	VPMOVZXWD   (R9), Z17
 	VPSLLD      $0x10, Z17, Z17
@@ -8394,7 +9841,7 @@ width8:
 	VFMADD231PS Z9, Z24, Z8
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+256, SI
+	ADDQ        $+256, R8
 	ADDQ        $+256, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -8402,13 +9849,13 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z9
+	VPMOVZXWD   (R8), Z9
 	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   32(SI), Z10
+	VPMOVZXWD   32(R8), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   64(SI), Z11
+	VPMOVZXWD   64(R8), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   96(SI), Z12
+	VPMOVZXWD   96(R8), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   (R9), Z13
 	VPSLLD      $0x10, Z13, Z13
@@ -8468,7 +9915,7 @@ width8done:
 	VFMADD231PS Z9, Z16, Z8
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 
@@ -8476,7 +9923,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z9
+	VPMOVZXWD   (R8), Z9
 	VPSLLD      $0x10, Z9, Z9
 	VPMOVZXWD   (R9), Z10
 	VPSLLD      $0x10, Z10, Z10
@@ -8494,7 +9941,7 @@ width1:
 	VFMADD231PS Z11, Z10, Z8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -8509,7 +9956,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXWD.Z (SI), K1, Z9
+	VPMOVZXWD.Z (R8), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z10, Z9, Z1
@@ -8555,53 +10002,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead80done
 
 ahead80:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead80fewer
 
 ahead80four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead80four
 
@@ -8610,27 +10110,27 @@ ahead80fewer:
 	JZ   ahead80touched
 
 ahead80one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead80one
 
 ahead80touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead80done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead80row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead80done
 
 ahead80row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead80
 
@@ -8638,76 +10138,98 @@ ahead80done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead81done
 
 ahead81:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead81fewer
 
 ahead81four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead81four
 
@@ -8716,28 +10238,28 @@ ahead81fewer:
 	JZ   ahead81touched
 
 ahead81one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead81one
 
 ahead81touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead81done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead81row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead81done
 
 ahead81row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead81
 
 ahead81done:
@@ -8753,25 +10275,25 @@ ahead81done:
 	VMOVAPS Z0, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset82
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset82:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset83
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset83:
 third:
@@ -8786,13 +10308,13 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z11
+	VPMOVZXWD   (R8), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   32(SI), Z12
+	VPMOVZXWD   32(R8), Z12
 	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   64(SI), Z13
+	VPMOVZXWD   64(R8), Z13
 	VPSLLD      $0x10, Z13, Z13
-	VPMOVZXWD   96(SI), Z14
+	VPMOVZXWD   96(R8), Z14
 	VPSLLD      $0x10, Z14, Z14
 	VPMOVZXWD   (R9), Z15
 	VPSLLD      $0x10, Z15, Z15
@@ -8864,7 +10386,7 @@ width4:
 	VFMADD231PS Z11, Z18, Z10
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -8873,7 +10395,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z11
+	VPMOVZXWD   (R8), Z11
 	VPSLLD      $0x10, Z11, Z11
 	VPMOVZXWD   (R9), Z12
 	VPSLLD      $0x10, Z12, Z12
@@ -8894,7 +10416,7 @@ width1:
 	VFMADD231PS Z13, Z12, Z10
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -8909,7 +10431,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXWD.Z (SI), K1, Z11
+	VPMOVZXWD.Z (R8), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVUPS.Z   (R10), K1, Z12
 	VFMADD231PS Z12, Z11, Z1
@@ -8968,59 +10490,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead84done
 
 ahead84:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead84fewer
 
 ahead84four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead84four
 
@@ -9029,27 +10604,27 @@ ahead84fewer:
 	JZ   ahead84touched
 
 ahead84one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead84one
 
 ahead84touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead84done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead84row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead84done
 
 ahead84row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead84
 
@@ -9057,76 +10632,98 @@ ahead84done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead85done
 
 ahead85:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead85fewer
 
 ahead85four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead85four
 
@@ -9135,28 +10732,28 @@ ahead85fewer:
 	JZ   ahead85touched
 
 ahead85one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead85one
 
 ahead85touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead85done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead85row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead85done
 
 ahead85row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead85
 
 ahead85done:
@@ -9174,25 +10771,25 @@ ahead85done:
 	VMOVAPS Z0, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset86
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset86:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset87
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset87:
 third:
@@ -9207,13 +10804,13 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z13
+	VPMOVZXWD   (R8), Z13
 	VPSLLD      $0x10, Z13, Z13
-	VPMOVZXWD   32(SI), Z14
+	VPMOVZXWD   32(R8), Z14
 	VPSLLD      $0x10, Z14, Z14
-	VPMOVZXWD   64(SI), Z15
+	VPMOVZXWD   64(R8), Z15
 	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   96(SI), Z16
+	VPMOVZXWD   96(R8), Z16
 	VPSLLD      $0x10, Z16, Z16
 	VPMOVZXWD   (R9), Z17
 	VPSLLD      $0x10, Z17, Z17
@@ -9297,7 +10894,7 @@ width4:
 	VFMADD231PS Z13, Z20, Z12
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -9306,7 +10903,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z13
+	VPMOVZXWD   (R8), Z13
 	VPSLLD      $0x10, Z13, Z13
 	VPMOVZXWD   (R9), Z14
 	VPSLLD      $0x10, Z14, Z14
@@ -9330,7 +10927,7 @@ width1:
 	VFMADD231PS Z15, Z14, Z12
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -9345,7 +10942,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXWD.Z (SI), K1, Z13
+	VPMOVZXWD.Z (R8), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VMOVUPS.Z   (R10), K1, Z14
 	VFMADD231PS Z14, Z13, Z1
@@ -9411,61 +11008,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead88done
 
 ahead88:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead88fewer
 
 ahead88four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead88four
 
@@ -9474,27 +11124,27 @@ ahead88fewer:
 	JZ   ahead88touched
 
 ahead88one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead88one
 
 ahead88touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead88done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead88row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead88done
 
 ahead88row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead88
 
@@ -9502,76 +11152,98 @@ ahead88done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead89done
 
 ahead89:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead89fewer
 
 ahead89four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead89four
 
@@ -9580,28 +11252,28 @@ ahead89fewer:
 	JZ   ahead89touched
 
 ahead89one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead89one
 
 ahead89touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead89done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead89row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead89done
 
 ahead89row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead89
 
 ahead89done:
@@ -9621,25 +11293,25 @@ ahead89done:
 	VMOVAPS Z0, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset90
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset90:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset91
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset91:
 third:
@@ -9654,13 +11326,13 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z15
+	VPMOVZXWD   (R8), Z15
 	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   32(SI), Z16
+	VPMOVZXWD   32(R8), Z16
 	VPSLLD      $0x10, Z16, Z16
-	VPMOVZXWD   64(SI), Z17
+	VPMOVZXWD   64(R8), Z17
 	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   96(SI), Z18
+	VPMOVZXWD   96(R8), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VPMOVZXWD   (R9), Z19
 	VPSLLD      $0x10, Z19, Z19
@@ -9756,7 +11428,7 @@ width4:
 	VFMADD231PS Z15, Z22, Z14
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -9765,7 +11437,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z15
+	VPMOVZXWD   (R8), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   (R9), Z16
 	VPSLLD      $0x10, Z16, Z16
@@ -9792,7 +11464,7 @@ width1:
 	VFMADD231PS Z17, Z16, Z14
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -9807,7 +11479,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVZXWD.Z (SI), K1, Z15
+	VPMOVZXWD.Z (R8), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVUPS.Z   (R10), K1, Z16
 	VFMADD231PS Z16, Z15, Z1
@@ -9883,67 +11555,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead92done
 
 ahead92:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead92fewer
 
 ahead92four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead92four
 
@@ -9952,27 +11677,27 @@ ahead92fewer:
 	JZ   ahead92touched
 
 ahead92one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead92one
 
 ahead92touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead92done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead92row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead92done
 
 ahead92row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead92
 
@@ -9980,76 +11705,98 @@ ahead92done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead93done
 
 ahead93:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead93fewer
 
 ahead93four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead93four
 
@@ -10058,28 +11805,28 @@ ahead93fewer:
 	JZ   ahead93touched
 
 ahead93one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead93one
 
 ahead93touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead93done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead93row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead93done
 
 ahead93row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead93
 
 ahead93done:
@@ -10101,25 +11848,25 @@ ahead93done:
 	VMOVAPS Z0, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset94
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset94:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset95
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset95:
 third:
@@ -10134,13 +11881,13 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVZXWD   (SI), Z17
+	VPMOVZXWD   (R8), Z17
 	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   32(SI), Z18
+	VPMOVZXWD   32(R8), Z18
 	VPSLLD      $0x10, Z18, Z18
-	VPMOVZXWD   64(SI), Z19
+	VPMOVZXWD   64(R8), Z19
 	VPSLLD      $0x10, Z19, Z19
-	VPMOVZXWD   96(SI), Z20
+	VPMOVZXWD   96(R8), Z20
 	VPSLLD      $0x10, Z20, Z20
 	VPMOVZXWD   (R9), Z21
 	VPSLLD      $0x10, Z21, Z21
@@ -10248,7 +11995,7 @@ width4:
 	VFMADD231PS Z17, Z24, Z16
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -10257,7 +12004,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVZXWD   (SI), Z17
+	VPMOVZXWD   (R8), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   (R9), Z18
 	VPSLLD      $0x10, Z18, Z18
@@ -10287,7 +12034,7 @@ width1:
 	VFMADD231PS Z19, Z18, Z16
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+32, SI
+	ADDQ        $+32, R8
 	ADDQ        $+32, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -10302,7 +12049,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVZXWD.Z (SI), K1, Z17
+	VPMOVZXWD.Z (R8), K1, Z17
 	VPSLLD      $0x10, Z17, Z17
 	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
@@ -10385,69 +12132,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead96done
 
 ahead96:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead96fewer
 
 ahead96four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead96four
 
@@ -10456,27 +12256,27 @@ ahead96fewer:
 	JZ   ahead96touched
 
 ahead96one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead96one
 
 ahead96touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead96done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead96row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead96done
 
 ahead96row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead96
 
@@ -10484,77 +12284,99 @@ ahead96done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead97done
 
 ahead97:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead97fewer
 
 ahead97four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead97four
 
@@ -10563,28 +12385,28 @@ ahead97fewer:
 	JZ   ahead97touched
 
 ahead97one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead97one
 
 ahead97touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead97done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead97row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead97done
 
 ahead97row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead97
 
 ahead97done:
@@ -10592,25 +12414,25 @@ ahead97done:
 	VMOVAPS Z1, Z3
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset98
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset98:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset99
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset99:
 third:
@@ -10623,35 +12445,35 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VPMOVSXBW   (SI), Y4
+	VPMOVSXBW   (R8), Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      Y0, Y4, Y4
 	VCVTPH2PS   Y4, Z4
-	VPMOVSXBW   16(SI), Y5
+	VPMOVSXBW   16(R8), Y5
 	VPSLLW      $0x07, Y5, Y5
 	VPANDD      Y0, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVSXBW   32(SI), Y6
+	VPMOVSXBW   32(R8), Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVSXBW   48(SI), Y7
+	VPMOVSXBW   48(R8), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      Y0, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVSXBW   64(SI), Y8
+	VPMOVSXBW   64(R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVSXBW   80(SI), Y9
+	VPMOVSXBW   80(R8), Y9
 	VPSLLW      $0x07, Y9, Y9
 	VPANDD      Y0, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVSXBW   96(SI), Y10
+	VPMOVSXBW   96(R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   112(SI), Y11
+	VPMOVSXBW   112(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
@@ -10712,7 +12534,7 @@ width8:
 	VFMADD231PS Z4, Z11, Z2
 	VFMADD231PS Z4, Z19, Z3
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -10720,19 +12542,19 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y4
+	VPMOVSXBW   (R8), Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      Y0, Y4, Y4
 	VCVTPH2PS   Y4, Z4
-	VPMOVSXBW   16(SI), Y5
+	VPMOVSXBW   16(R8), Y5
 	VPSLLW      $0x07, Y5, Y5
 	VPANDD      Y0, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVSXBW   32(SI), Y6
+	VPMOVSXBW   32(R8), Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVSXBW   48(SI), Y7
+	VPMOVSXBW   48(R8), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      Y0, Y7, Y7
 	VCVTPH2PS   Y7, Z7
@@ -10765,7 +12587,7 @@ width8done:
 	VFMADD231PS Z4, Z7, Z2
 	VFMADD231PS Z4, Z11, Z3
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 
@@ -10773,7 +12595,7 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y4
+	VPMOVSXBW   (R8), Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      Y0, Y4, Y4
 	VCVTPH2PS   Y4, Z4
@@ -10785,7 +12607,7 @@ width1:
 	VFMADD231PS Z6, Z4, Z2
 	VFMADD231PS Z6, Z5, Z3
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -10800,7 +12622,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VPMOVSXBW.Z (SI), K1, Y4
+	VPMOVSXBW.Z (R8), K1, Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      Y0, Y4, Y4
 	VCVTPH2PS   Y4, Z4
@@ -10826,47 +12648,100 @@ reduce:
 	VSHUFF32X4   $0x88, Z3, Z3, Z2
 	VSHUFF32X4   $0xdd, Z3, Z3, Z3
 	VADDPS       Z2, Z3, Z2
-	MOVL         $0x43800000, SI
-	VMOVD        SI, X3
+	MOVL         $0x43800000, R8
+	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
 	VMULPS       Z3, Z2, Z2
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, SI
-	LEAQ         1(BX), R9
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R8
+	LEAQ         1(CX), R9
 	CMPQ         R9, keys+48(FP)
 	JEQ          one
-	VMOVLPS      X2, (SI)
+	VMOVLPS      X2, (R8)
 	JMP          stored
 
 one:
-	VMOVSS X2, (SI)
+	VMOVSS X2, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead100done
 
 ahead100:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead100fewer
 
 ahead100four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead100four
 
@@ -10875,27 +12750,27 @@ ahead100fewer:
 	JZ   ahead100touched
 
 ahead100one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead100one
 
 ahead100touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead100done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead100row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead100done
 
 ahead100row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead100
 
@@ -10906,77 +12781,99 @@ ahead100done:
 DATA e4m3MaskAVX512<>+0(SB)/4, $0xbfffbfff
 GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
-// func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead101done
 
 ahead101:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead101fewer
 
 ahead101four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead101four
 
@@ -10985,28 +12882,28 @@ ahead101fewer:
 	JZ   ahead101touched
 
 ahead101one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead101one
 
 ahead101touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead101done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead101row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead101done
 
 ahead101row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead101
 
 ahead101done:
@@ -11016,25 +12913,25 @@ ahead101done:
 	VMOVAPS Z1, Z5
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset102
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset102:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset103
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset103:
 third:
@@ -11047,35 +12944,35 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VPMOVSXBW   (SI), Y6
+	VPMOVSXBW   (R8), Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVSXBW   16(SI), Y7
+	VPMOVSXBW   16(R8), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      Y0, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVSXBW   32(SI), Y8
+	VPMOVSXBW   32(R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVSXBW   48(SI), Y9
+	VPMOVSXBW   48(R8), Y9
 	VPSLLW      $0x07, Y9, Y9
 	VPANDD      Y0, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVSXBW   64(SI), Y10
+	VPMOVSXBW   64(R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   80(SI), Y11
+	VPMOVSXBW   80(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVSXBW   96(SI), Y12
+	VPMOVSXBW   96(R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVSXBW   112(SI), Y13
+	VPMOVSXBW   112(R8), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      Y0, Y13, Y13
 	VCVTPH2PS   Y13, Z13
@@ -11160,7 +13057,7 @@ width8:
 	VFMADD231PS Z6, Z13, Z4
 	VFMADD231PS Z6, Z21, Z5
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -11168,19 +13065,19 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y6
+	VPMOVSXBW   (R8), Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVSXBW   16(SI), Y7
+	VPMOVSXBW   16(R8), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      Y0, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVSXBW   32(SI), Y8
+	VPMOVSXBW   32(R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVSXBW   48(SI), Y9
+	VPMOVSXBW   48(R8), Y9
 	VPSLLW      $0x07, Y9, Y9
 	VPANDD      Y0, Y9, Y9
 	VCVTPH2PS   Y9, Z9
@@ -11225,7 +13122,7 @@ width8done:
 	VFMADD231PS Z6, Z9, Z4
 	VFMADD231PS Z6, Z13, Z5
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 
@@ -11233,7 +13130,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y6
+	VPMOVSXBW   (R8), Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
@@ -11248,7 +13145,7 @@ width1:
 	VFMADD231PS Z8, Z6, Z4
 	VFMADD231PS Z8, Z7, Z5
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -11263,7 +13160,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VPMOVSXBW.Z (SI), K1, Y6
+	VPMOVSXBW.Z (R8), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      Y0, Y6, Y6
 	VCVTPH2PS   Y6, Z6
@@ -11296,49 +13193,102 @@ reduce:
 	VSHUFF32X4   $0x88, Z2, Z2, Z3
 	VSHUFF32X4   $0xdd, Z2, Z2, Z2
 	VADDPS       Z3, Z2, Z3
-	MOVL         $0x43800000, SI
-	VMOVD        SI, X2
+	MOVL         $0x43800000, R8
+	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
 	VMULPS       Z2, Z3, Z3
-	MOVQ         stride+8(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         CX, R9
-	LEAQ         1(BX), R10
+	MOVQ         stride+8(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         AX, R9
+	LEAQ         1(CX), R10
 	CMPQ         R10, keys+48(FP)
 	JEQ          one
 	VMOVLPS      X3, (R9)
-	VMOVHPS      X3, (R9)(SI*1)
+	VMOVHPS      X3, (R9)(R8*1)
 	JMP          stored
 
 one:
 	VMOVSS     X3, (R9)
-	VEXTRACTPS $0x02, X3, (R9)(SI*1)
+	VEXTRACTPS $0x02, X3, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead104done
 
 ahead104:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead104fewer
 
 ahead104four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead104four
 
@@ -11347,27 +13297,27 @@ ahead104fewer:
 	JZ   ahead104touched
 
 ahead104one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead104one
 
 ahead104touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead104done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead104row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead104done
 
 ahead104row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead104
 
@@ -11375,77 +13325,99 @@ ahead104done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead105done
 
 ahead105:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead105fewer
 
 ahead105four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead105four
 
@@ -11454,28 +13426,28 @@ ahead105fewer:
 	JZ   ahead105touched
 
 ahead105one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead105one
 
 ahead105touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead105done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead105row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead105done
 
 ahead105row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead105
 
 ahead105done:
@@ -11487,25 +13459,25 @@ ahead105done:
 	VMOVAPS Z1, Z7
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset106
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset106:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset107
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset107:
 third:
@@ -11519,35 +13491,35 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVSXBW   (SI), Y8
+	VPMOVSXBW   (R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVSXBW   16(SI), Y9
+	VPMOVSXBW   16(R8), Y9
 	VPSLLW      $0x07, Y9, Y9
 	VPANDD      Y0, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVSXBW   32(SI), Y10
+	VPMOVSXBW   32(R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   48(SI), Y11
+	VPMOVSXBW   48(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVSXBW   64(SI), Y12
+	VPMOVSXBW   64(R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVSXBW   80(SI), Y13
+	VPMOVSXBW   80(R8), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      Y0, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVSXBW   96(SI), Y14
+	VPMOVSXBW   96(R8), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVSXBW   112(SI), Y15
+	VPMOVSXBW   112(R8), Y15
 	VPSLLW      $0x07, Y15, Y15
 	VPANDD      Y0, Y15, Y15
 	VCVTPH2PS   Y15, Z15
@@ -11657,7 +13629,7 @@ width8:
 	VFMADD231PS Z8, Z23, Z7
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -11665,19 +13637,19 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y8
+	VPMOVSXBW   (R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVSXBW   16(SI), Y9
+	VPMOVSXBW   16(R8), Y9
 	VPSLLW      $0x07, Y9, Y9
 	VPANDD      Y0, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVSXBW   32(SI), Y10
+	VPMOVSXBW   32(R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   48(SI), Y11
+	VPMOVSXBW   48(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
@@ -11735,7 +13707,7 @@ width8done:
 	VFMADD231PS Z8, Z15, Z7
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -11743,7 +13715,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y8
+	VPMOVSXBW   (R8), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
@@ -11762,7 +13734,7 @@ width1:
 	VFMADD231PS Z10, Z9, Z7
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -11777,7 +13749,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VPMOVSXBW.Z (SI), K1, Y8
+	VPMOVSXBW.Z (R8), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      Y0, Y8, Y8
 	VCVTPH2PS   Y8, Z8
@@ -11820,55 +13792,108 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z3, Z2
 	VSHUFF32X4    $0xdd, Z3, Z3, Z3
 	VADDPS        Z2, Z3, Z2
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X3
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X3
 	VPBROADCASTD  X3, Z3
 	VMULPS        Z3, Z2, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X2
 	VMOVLPS       X2, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X2
 	VMOVSS        X2, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead108done
 
 ahead108:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead108fewer
 
 ahead108four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead108four
 
@@ -11877,27 +13902,27 @@ ahead108fewer:
 	JZ   ahead108touched
 
 ahead108one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead108one
 
 ahead108touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead108done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead108row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead108done
 
 ahead108row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead108
 
@@ -11905,77 +13930,99 @@ ahead108done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead109done
 
 ahead109:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead109fewer
 
 ahead109four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead109four
 
@@ -11984,28 +14031,28 @@ ahead109fewer:
 	JZ   ahead109touched
 
 ahead109one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead109one
 
 ahead109touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead109done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead109row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead109done
 
 ahead109row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead109
 
 ahead109done:
@@ -12019,25 +14066,25 @@ ahead109done:
 	VMOVAPS Z1, Z9
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset110
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset110:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset111
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset111:
 third:
@@ -12051,35 +14098,35 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVSXBW   (SI), Y10
+	VPMOVSXBW   (R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   16(SI), Y11
+	VPMOVSXBW   16(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVSXBW   32(SI), Y12
+	VPMOVSXBW   32(R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVSXBW   48(SI), Y13
+	VPMOVSXBW   48(R8), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      Y0, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVSXBW   64(SI), Y14
+	VPMOVSXBW   64(R8), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVSXBW   80(SI), Y15
+	VPMOVSXBW   80(R8), Y15
 	VPSLLW      $0x07, Y15, Y15
 	VPANDD      Y0, Y15, Y15
 	VCVTPH2PS   Y15, Z15
-	VPMOVSXBW   96(SI), Y16
+	VPMOVSXBW   96(R8), Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      Y0, Y16, Y16
 	VCVTPH2PS   Y16, Z16
-	VPMOVSXBW   112(SI), Y17
+	VPMOVSXBW   112(R8), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      Y0, Y17, Y17
 	VCVTPH2PS   Y17, Z17
@@ -12213,7 +14260,7 @@ width8:
 	VFMADD231PS Z10, Z25, Z9
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -12221,19 +14268,19 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y10
+	VPMOVSXBW   (R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVSXBW   16(SI), Y11
+	VPMOVSXBW   16(R8), Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      Y0, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVSXBW   32(SI), Y12
+	VPMOVSXBW   32(R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVSXBW   48(SI), Y13
+	VPMOVSXBW   48(R8), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      Y0, Y13, Y13
 	VCVTPH2PS   Y13, Z13
@@ -12303,7 +14350,7 @@ width8done:
 	VFMADD231PS Z10, Z17, Z9
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -12311,7 +14358,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y10
+	VPMOVSXBW   (R8), Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
@@ -12333,7 +14380,7 @@ width1:
 	VFMADD231PS Z12, Z11, Z9
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -12348,7 +14395,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBW.Z (SI), K1, Y10
+	VPMOVSXBW.Z (R8), K1, Y10
 	VPSLLW      $0x07, Y10, Y10
 	VPANDD      Y0, Y10, Y10
 	VCVTPH2PS   Y10, Z10
@@ -12398,57 +14445,110 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z3, Z2
 	VSHUFF32X4    $0xdd, Z3, Z3, Z3
 	VADDPS        Z2, Z3, Z2
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X3
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X3
 	VPBROADCASTD  X3, Z3
 	VMULPS        Z3, Z2, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
+	VMOVHPS       X2, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead112done
 
 ahead112:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead112fewer
 
 ahead112four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead112four
 
@@ -12457,27 +14557,27 @@ ahead112fewer:
 	JZ   ahead112touched
 
 ahead112one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead112one
 
 ahead112touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead112done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead112row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead112done
 
 ahead112row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead112
 
@@ -12485,77 +14585,99 @@ ahead112done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead113done
 
 ahead113:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead113fewer
 
 ahead113four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead113four
 
@@ -12564,28 +14686,28 @@ ahead113fewer:
 	JZ   ahead113touched
 
 ahead113one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead113one
 
 ahead113touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead113done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead113row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead113done
 
 ahead113row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead113
 
 ahead113done:
@@ -12601,25 +14723,25 @@ ahead113done:
 	VMOVAPS Z1, Z11
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset114
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset114:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset115
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset115:
 third:
@@ -12634,19 +14756,19 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y12
+	VPMOVSXBW   (R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVSXBW   16(SI), Y13
+	VPMOVSXBW   16(R8), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      Y0, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVSXBW   32(SI), Y14
+	VPMOVSXBW   32(R8), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVSXBW   48(SI), Y15
+	VPMOVSXBW   48(R8), Y15
 	VPSLLW      $0x07, Y15, Y15
 	VPANDD      Y0, Y15, Y15
 	VCVTPH2PS   Y15, Z15
@@ -12728,7 +14850,7 @@ width4:
 	VFMADD231PS Z12, Z19, Z11
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -12737,7 +14859,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y12
+	VPMOVSXBW   (R8), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
@@ -12762,7 +14884,7 @@ width1:
 	VFMADD231PS Z14, Z13, Z11
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -12777,7 +14899,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBW.Z (SI), K1, Y12
+	VPMOVSXBW.Z (R8), K1, Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      Y0, Y12, Y12
 	VCVTPH2PS   Y12, Z12
@@ -12840,63 +14962,116 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z4, Z3
 	VSHUFF32X4    $0xdd, Z2, Z4, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X2
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X2
 	VPBROADCASTD  X2, Z2
 	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVLPS       X2, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVSS        X2, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead116done
 
 ahead116:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead116fewer
 
 ahead116four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead116four
 
@@ -12905,27 +15080,27 @@ ahead116fewer:
 	JZ   ahead116touched
 
 ahead116one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead116one
 
 ahead116touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead116done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead116row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead116done
 
 ahead116row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead116
 
@@ -12933,77 +15108,99 @@ ahead116done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead117done
 
 ahead117:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead117fewer
 
 ahead117four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead117four
 
@@ -13012,28 +15209,28 @@ ahead117fewer:
 	JZ   ahead117touched
 
 ahead117one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead117one
 
 ahead117touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead117done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead117row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead117done
 
 ahead117row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead117
 
 ahead117done:
@@ -13051,25 +15248,25 @@ ahead117done:
 	VMOVAPS Z1, Z13
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset118
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset118:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset119
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset119:
 third:
@@ -13084,19 +15281,19 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y14
+	VPMOVSXBW   (R8), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVSXBW   16(SI), Y15
+	VPMOVSXBW   16(R8), Y15
 	VPSLLW      $0x07, Y15, Y15
 	VPANDD      Y0, Y15, Y15
 	VCVTPH2PS   Y15, Z15
-	VPMOVSXBW   32(SI), Y16
+	VPMOVSXBW   32(R8), Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      Y0, Y16, Y16
 	VCVTPH2PS   Y16, Z16
-	VPMOVSXBW   48(SI), Y17
+	VPMOVSXBW   48(R8), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      Y0, Y17, Y17
 	VCVTPH2PS   Y17, Z17
@@ -13190,7 +15387,7 @@ width4:
 	VFMADD231PS Z14, Z21, Z13
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -13199,7 +15396,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y14
+	VPMOVSXBW   (R8), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
@@ -13227,7 +15424,7 @@ width1:
 	VFMADD231PS Z16, Z15, Z13
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -13242,7 +15439,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBW.Z (SI), K1, Y14
+	VPMOVSXBW.Z (R8), K1, Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      Y0, Y14, Y14
 	VCVTPH2PS   Y14, Z14
@@ -13312,65 +15509,118 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z4, Z3
 	VSHUFF32X4    $0xdd, Z2, Z4, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X2
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X2
 	VPBROADCASTD  X2, Z2
 	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
+	VMOVHPS       X2, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead120done
 
 ahead120:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead120fewer
 
 ahead120four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead120four
 
@@ -13379,27 +15629,27 @@ ahead120fewer:
 	JZ   ahead120touched
 
 ahead120one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead120one
 
 ahead120touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead120done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead120row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead120done
 
 ahead120row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead120
 
@@ -13407,77 +15657,99 @@ ahead120done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead121done
 
 ahead121:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead121fewer
 
 ahead121four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead121four
 
@@ -13486,28 +15758,28 @@ ahead121fewer:
 	JZ   ahead121touched
 
 ahead121one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead121one
 
 ahead121touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead121done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead121row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead121done
 
 ahead121row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead121
 
 ahead121done:
@@ -13527,25 +15799,25 @@ ahead121done:
 	VMOVAPS Z1, Z15
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset122
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset122:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset123
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset123:
 third:
@@ -13560,19 +15832,19 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y16
+	VPMOVSXBW   (R8), Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      Y0, Y16, Y16
 	VCVTPH2PS   Y16, Z16
-	VPMOVSXBW   16(SI), Y17
+	VPMOVSXBW   16(R8), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      Y0, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VPMOVSXBW   32(SI), Y18
+	VPMOVSXBW   32(R8), Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VPMOVSXBW   48(SI), Y19
+	VPMOVSXBW   48(R8), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      Y0, Y19, Y19
 	VCVTPH2PS   Y19, Z19
@@ -13678,7 +15950,7 @@ width4:
 	VFMADD231PS Z16, Z23, Z15
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -13687,7 +15959,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y16
+	VPMOVSXBW   (R8), Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      Y0, Y16, Y16
 	VCVTPH2PS   Y16, Z16
@@ -13718,7 +15990,7 @@ width1:
 	VFMADD231PS Z18, Z17, Z15
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -13733,7 +16005,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVSXBW.Z (SI), K1, Y16
+	VPMOVSXBW.Z (R8), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      Y0, Y16, Y16
 	VCVTPH2PS   Y16, Z16
@@ -13813,71 +16085,124 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z5, Z3
 	VSHUFF32X4    $0xdd, Z2, Z5, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X2
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X2
 	VPBROADCASTD  X2, Z2
 	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
 	VMOVLPS       X2, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
 	VMOVSS        X2, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead124done
 
 ahead124:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead124fewer
 
 ahead124four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead124four
 
@@ -13886,27 +16211,27 @@ ahead124fewer:
 	JZ   ahead124touched
 
 ahead124one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead124one
 
 ahead124touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead124done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead124row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead124done
 
 ahead124row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead124
 
@@ -13914,77 +16239,99 @@ ahead124done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $48-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead125done
 
 ahead125:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead125fewer
 
 ahead125four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead125four
 
@@ -13993,28 +16340,28 @@ ahead125fewer:
 	JZ   ahead125touched
 
 ahead125one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead125one
 
 ahead125touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead125done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead125row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead125done
 
 ahead125row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead125
 
 ahead125done:
@@ -14036,25 +16383,25 @@ ahead125done:
 	VMOVAPS Z1, Z17
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset126
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset126:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset127
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset127:
 third:
@@ -14069,19 +16416,19 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVSXBW   (SI), Y18
+	VPMOVSXBW   (R8), Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VPMOVSXBW   16(SI), Y19
+	VPMOVSXBW   16(R8), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      Y0, Y19, Y19
 	VCVTPH2PS   Y19, Z19
-	VPMOVSXBW   32(SI), Y20
+	VPMOVSXBW   32(R8), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      Y0, Y20, Y20
 	VCVTPH2PS   Y20, Z20
-	VPMOVSXBW   48(SI), Y21
+	VPMOVSXBW   48(R8), Y21
 	VPSLLW      $0x07, Y21, Y21
 	VPANDD      Y0, Y21, Y21
 	VCVTPH2PS   Y21, Z21
@@ -14199,7 +16546,7 @@ width4:
 	VFMADD231PS Z18, Z25, Z17
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -14208,7 +16555,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVSXBW   (SI), Y18
+	VPMOVSXBW   (R8), Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
@@ -14242,7 +16589,7 @@ width1:
 	VFMADD231PS Z20, Z19, Z17
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -14257,7 +16604,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVSXBW.Z (SI), K1, Y18
+	VPMOVSXBW.Z (R8), K1, Y18
 	VPSLLW      $0x07, Y18, Y18
 	VPANDD      Y0, Y18, Y18
 	VCVTPH2PS   Y18, Z18
@@ -14344,73 +16691,126 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z5, Z3
 	VSHUFF32X4    $0xdd, Z2, Z5, Z2
 	VADDPS        Z3, Z2, Z3
-	MOVL          $0x43800000, SI
-	VMOVD         SI, X2
+	MOVL          $0x43800000, R8
+	VMOVD         R8, X2
 	VPBROADCASTD  X2, Z2
 	VMULPS        Z2, Z3, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
+	VMOVHPS       X2, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z3, X2
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead128done
 
 ahead128:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead128fewer
 
 ahead128four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead128four
 
@@ -14419,27 +16819,27 @@ ahead128fewer:
 	JZ   ahead128touched
 
 ahead128one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead128one
 
 ahead128touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead128done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead128row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead128done
 
 ahead128row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead128
 
@@ -14447,76 +16847,98 @@ ahead128done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead129done
 
 ahead129:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead129fewer
 
 ahead129four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead129four
 
@@ -14525,28 +16947,28 @@ ahead129fewer:
 	JZ   ahead129touched
 
 ahead129one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead129one
 
 ahead129touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead129done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead129row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead129done
 
 ahead129row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead129
 
 ahead129done:
@@ -14554,25 +16976,25 @@ ahead129done:
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset130
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset130:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset131
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset131:
 third:
@@ -14585,28 +17007,28 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VPMOVZXBW   (SI), Y3
+	VPMOVZXBW   (R8), Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
-	VPMOVZXBW   16(SI), Y4
+	VPMOVZXBW   16(R8), Y4
 	VPSLLW      $0x08, Y4, Y4
 	VCVTPH2PS   Y4, Z4
-	VPMOVZXBW   32(SI), Y5
+	VPMOVZXBW   32(R8), Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVZXBW   48(SI), Y6
+	VPMOVZXBW   48(R8), Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVZXBW   64(SI), Y7
+	VPMOVZXBW   64(R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVZXBW   80(SI), Y8
+	VPMOVZXBW   80(R8), Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVZXBW   96(SI), Y9
+	VPMOVZXBW   96(R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   112(SI), Y10
+	VPMOVZXBW   112(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
 	VPMOVZXBW   (R9), Y11
@@ -14658,7 +17080,7 @@ width8:
 	VFMADD231PS Z3, Z10, Z1
 	VFMADD231PS Z3, Z18, Z2
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -14666,16 +17088,16 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y3
+	VPMOVZXBW   (R8), Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
-	VPMOVZXBW   16(SI), Y4
+	VPMOVZXBW   16(R8), Y4
 	VPSLLW      $0x08, Y4, Y4
 	VCVTPH2PS   Y4, Z4
-	VPMOVZXBW   32(SI), Y5
+	VPMOVZXBW   32(R8), Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVZXBW   48(SI), Y6
+	VPMOVZXBW   48(R8), Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VPMOVZXBW   (R9), Y7
@@ -14703,7 +17125,7 @@ width8done:
 	VFMADD231PS Z3, Z6, Z1
 	VFMADD231PS Z3, Z10, Z2
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 
@@ -14711,7 +17133,7 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y3
+	VPMOVZXBW   (R8), Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VPMOVZXBW   (R9), Y4
@@ -14721,7 +17143,7 @@ width1:
 	VFMADD231PS Z5, Z3, Z1
 	VFMADD231PS Z5, Z4, Z2
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -14736,7 +17158,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VPMOVZXBW.Z (SI), K1, Y3
+	VPMOVZXBW.Z (R8), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVUPS.Z   (R10), K1, Z4
@@ -14760,43 +17182,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X1, (SI)
+	VMOVLPS    X1, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X1, (SI)
+	VMOVSS X1, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead132done
 
 ahead132:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead132fewer
 
 ahead132four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead132four
 
@@ -14805,27 +17280,27 @@ ahead132fewer:
 	JZ   ahead132touched
 
 ahead132one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead132one
 
 ahead132touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead132done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead132row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead132done
 
 ahead132row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead132
 
@@ -14833,76 +17308,98 @@ ahead132done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead133done
 
 ahead133:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead133fewer
 
 ahead133four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead133four
 
@@ -14911,28 +17408,28 @@ ahead133fewer:
 	JZ   ahead133touched
 
 ahead133one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead133one
 
 ahead133touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead133done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead133row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead133done
 
 ahead133row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead133
 
 ahead133done:
@@ -14942,25 +17439,25 @@ ahead133done:
 	VMOVAPS Z0, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset134
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset134:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset135
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset135:
 third:
@@ -14973,28 +17470,28 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VPMOVZXBW   (SI), Y5
+	VPMOVZXBW   (R8), Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVZXBW   16(SI), Y6
+	VPMOVZXBW   16(R8), Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVZXBW   32(SI), Y7
+	VPMOVZXBW   32(R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVZXBW   48(SI), Y8
+	VPMOVZXBW   48(R8), Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVZXBW   64(SI), Y9
+	VPMOVZXBW   64(R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   80(SI), Y10
+	VPMOVZXBW   80(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVZXBW   96(SI), Y11
+	VPMOVZXBW   96(R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVZXBW   112(SI), Y12
+	VPMOVZXBW   112(R8), Y12
 	VPSLLW      $0x08, Y12, Y12
 	VCVTPH2PS   Y12, Z12
 	VPMOVZXBW   (R9), Y13
@@ -15070,7 +17567,7 @@ width8:
 	VFMADD231PS Z5, Z12, Z3
 	VFMADD231PS Z5, Z20, Z4
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -15078,16 +17575,16 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y5
+	VPMOVZXBW   (R8), Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
-	VPMOVZXBW   16(SI), Y6
+	VPMOVZXBW   16(R8), Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
-	VPMOVZXBW   32(SI), Y7
+	VPMOVZXBW   32(R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVZXBW   48(SI), Y8
+	VPMOVZXBW   48(R8), Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VPMOVZXBW   (R9), Y9
@@ -15127,7 +17624,7 @@ width8done:
 	VFMADD231PS Z5, Z8, Z3
 	VFMADD231PS Z5, Z12, Z4
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 
@@ -15135,7 +17632,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y5
+	VPMOVZXBW   (R8), Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
 	VPMOVZXBW   (R9), Y6
@@ -15148,7 +17645,7 @@ width1:
 	VFMADD231PS Z7, Z5, Z3
 	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -15163,7 +17660,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VPMOVZXBW.Z (SI), K1, Y5
+	VPMOVZXBW.Z (R8), K1, Y5
 	VPSLLW      $0x08, Y5, Y5
 	VCVTPH2PS   Y5, Z5
 	VMOVUPS.Z   (R10), K1, Z6
@@ -15194,45 +17691,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z1, Z1, Z2
 	VSHUFF32X4 $0xdd, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead136done
 
 ahead136:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead136fewer
 
 ahead136four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead136four
 
@@ -15241,27 +17791,27 @@ ahead136fewer:
 	JZ   ahead136touched
 
 ahead136one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead136one
 
 ahead136touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead136done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead136row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead136done
 
 ahead136row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead136
 
@@ -15269,76 +17819,98 @@ ahead136done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead137done
 
 ahead137:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead137fewer
 
 ahead137four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead137four
 
@@ -15347,28 +17919,28 @@ ahead137fewer:
 	JZ   ahead137touched
 
 ahead137one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead137one
 
 ahead137touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead137done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead137row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead137done
 
 ahead137row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead137
 
 ahead137done:
@@ -15380,25 +17952,25 @@ ahead137done:
 	VMOVAPS Z0, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset138
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset138:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset139
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset139:
 third:
@@ -15412,28 +17984,28 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVZXBW   (SI), Y7
+	VPMOVZXBW   (R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVZXBW   16(SI), Y8
+	VPMOVZXBW   16(R8), Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVZXBW   32(SI), Y9
+	VPMOVZXBW   32(R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   48(SI), Y10
+	VPMOVZXBW   48(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVZXBW   64(SI), Y11
+	VPMOVZXBW   64(R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVZXBW   80(SI), Y12
+	VPMOVZXBW   80(R8), Y12
 	VPSLLW      $0x08, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVZXBW   96(SI), Y13
+	VPMOVZXBW   96(R8), Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVZXBW   112(SI), Y14
+	VPMOVZXBW   112(R8), Y14
 	VPSLLW      $0x08, Y14, Y14
 	VCVTPH2PS   Y14, Z14
 	VPMOVZXBW   (R9), Y15
@@ -15534,7 +18106,7 @@ width8:
 	VFMADD231PS Z7, Z22, Z6
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -15542,16 +18114,16 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y7
+	VPMOVZXBW   (R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
-	VPMOVZXBW   16(SI), Y8
+	VPMOVZXBW   16(R8), Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
-	VPMOVZXBW   32(SI), Y9
+	VPMOVZXBW   32(R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   48(SI), Y10
+	VPMOVZXBW   48(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
 	VPMOVZXBW   (R9), Y11
@@ -15604,7 +18176,7 @@ width8done:
 	VFMADD231PS Z7, Z14, Z6
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -15612,7 +18184,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y7
+	VPMOVZXBW   (R8), Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VPMOVZXBW   (R9), Y8
@@ -15629,7 +18201,7 @@ width1:
 	VFMADD231PS Z9, Z8, Z6
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -15644,7 +18216,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VPMOVZXBW.Z (SI), K1, Y7
+	VPMOVZXBW.Z (R8), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVUPS.Z   (R10), K1, Z8
@@ -15685,51 +18257,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead140done
 
 ahead140:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead140fewer
 
 ahead140four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead140four
 
@@ -15738,27 +18363,27 @@ ahead140fewer:
 	JZ   ahead140touched
 
 ahead140one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead140one
 
 ahead140touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead140done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead140row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead140done
 
 ahead140row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead140
 
@@ -15766,76 +18391,98 @@ ahead140done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead141done
 
 ahead141:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead141fewer
 
 ahead141four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead141four
 
@@ -15844,28 +18491,28 @@ ahead141fewer:
 	JZ   ahead141touched
 
 ahead141one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead141one
 
 ahead141touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead141done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead141row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead141done
 
 ahead141row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead141
 
 ahead141done:
@@ -15879,25 +18526,25 @@ ahead141done:
 	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset142
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset142:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset143
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset143:
 third:
@@ -15911,28 +18558,28 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVZXBW   (SI), Y9
+	VPMOVZXBW   (R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   16(SI), Y10
+	VPMOVZXBW   16(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVZXBW   32(SI), Y11
+	VPMOVZXBW   32(R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVZXBW   48(SI), Y12
+	VPMOVZXBW   48(R8), Y12
 	VPSLLW      $0x08, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVZXBW   64(SI), Y13
+	VPMOVZXBW   64(R8), Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVZXBW   80(SI), Y14
+	VPMOVZXBW   80(R8), Y14
 	VPSLLW      $0x08, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVZXBW   96(SI), Y15
+	VPMOVZXBW   96(R8), Y15
 	VPSLLW      $0x08, Y15, Y15
 	VCVTPH2PS   Y15, Z15
-	VPMOVZXBW   112(SI), Y16
+	VPMOVZXBW   112(R8), Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VPMOVZXBW   (R9), Y17
@@ -16057,7 +18704,7 @@ width8:
 	VFMADD231PS Z9, Z24, Z8
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -16065,16 +18712,16 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y9
+	VPMOVZXBW   (R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
-	VPMOVZXBW   16(SI), Y10
+	VPMOVZXBW   16(R8), Y10
 	VPSLLW      $0x08, Y10, Y10
 	VCVTPH2PS   Y10, Z10
-	VPMOVZXBW   32(SI), Y11
+	VPMOVZXBW   32(R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVZXBW   48(SI), Y12
+	VPMOVZXBW   48(R8), Y12
 	VPSLLW      $0x08, Y12, Y12
 	VCVTPH2PS   Y12, Z12
 	VPMOVZXBW   (R9), Y13
@@ -16139,7 +18786,7 @@ width8done:
 	VFMADD231PS Z9, Z16, Z8
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -16147,7 +18794,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y9
+	VPMOVZXBW   (R8), Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
 	VPMOVZXBW   (R9), Y10
@@ -16167,7 +18814,7 @@ width1:
 	VFMADD231PS Z11, Z10, Z8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -16182,7 +18829,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXBW.Z (SI), K1, Y9
+	VPMOVZXBW.Z (R8), K1, Y9
 	VPSLLW      $0x08, Y9, Y9
 	VCVTPH2PS   Y9, Z9
 	VMOVUPS.Z   (R10), K1, Z10
@@ -16230,53 +18877,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead144done
 
 ahead144:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead144fewer
 
 ahead144four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead144four
 
@@ -16285,27 +18985,27 @@ ahead144fewer:
 	JZ   ahead144touched
 
 ahead144one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead144one
 
 ahead144touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead144done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead144row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead144done
 
 ahead144row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead144
 
@@ -16313,76 +19013,98 @@ ahead144done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead145done
 
 ahead145:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead145fewer
 
 ahead145four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead145four
 
@@ -16391,28 +19113,28 @@ ahead145fewer:
 	JZ   ahead145touched
 
 ahead145one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead145one
 
 ahead145touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead145done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead145row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead145done
 
 ahead145row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead145
 
 ahead145done:
@@ -16428,25 +19150,25 @@ ahead145done:
 	VMOVAPS Z0, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset146
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset146:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset147
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset147:
 third:
@@ -16461,16 +19183,16 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y11
+	VPMOVZXBW   (R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
-	VPMOVZXBW   16(SI), Y12
+	VPMOVZXBW   16(R8), Y12
 	VPSLLW      $0x08, Y12, Y12
 	VCVTPH2PS   Y12, Z12
-	VPMOVZXBW   32(SI), Y13
+	VPMOVZXBW   32(R8), Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVZXBW   48(SI), Y14
+	VPMOVZXBW   48(R8), Y14
 	VPSLLW      $0x08, Y14, Y14
 	VCVTPH2PS   Y14, Z14
 	VPMOVZXBW   (R9), Y15
@@ -16547,7 +19269,7 @@ width4:
 	VFMADD231PS Z11, Z18, Z10
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -16556,7 +19278,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y11
+	VPMOVZXBW   (R8), Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VPMOVZXBW   (R9), Y12
@@ -16579,7 +19301,7 @@ width1:
 	VFMADD231PS Z13, Z12, Z10
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -16594,7 +19316,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXBW.Z (SI), K1, Y11
+	VPMOVZXBW.Z (R8), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVUPS.Z   (R10), K1, Z12
@@ -16655,59 +19377,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead148done
 
 ahead148:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead148fewer
 
 ahead148four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead148four
 
@@ -16716,27 +19491,27 @@ ahead148fewer:
 	JZ   ahead148touched
 
 ahead148one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead148one
 
 ahead148touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead148done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead148row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead148done
 
 ahead148row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead148
 
@@ -16744,76 +19519,98 @@ ahead148done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead149done
 
 ahead149:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead149fewer
 
 ahead149four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead149four
 
@@ -16822,28 +19619,28 @@ ahead149fewer:
 	JZ   ahead149touched
 
 ahead149one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead149one
 
 ahead149touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead149done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead149row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead149done
 
 ahead149row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead149
 
 ahead149done:
@@ -16861,25 +19658,25 @@ ahead149done:
 	VMOVAPS Z0, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset150
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset150:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset151
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset151:
 third:
@@ -16894,16 +19691,16 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y13
+	VPMOVZXBW   (R8), Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
-	VPMOVZXBW   16(SI), Y14
+	VPMOVZXBW   16(R8), Y14
 	VPSLLW      $0x08, Y14, Y14
 	VCVTPH2PS   Y14, Z14
-	VPMOVZXBW   32(SI), Y15
+	VPMOVZXBW   32(R8), Y15
 	VPSLLW      $0x08, Y15, Y15
 	VCVTPH2PS   Y15, Z15
-	VPMOVZXBW   48(SI), Y16
+	VPMOVZXBW   48(R8), Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VPMOVZXBW   (R9), Y17
@@ -16992,7 +19789,7 @@ width4:
 	VFMADD231PS Z13, Z20, Z12
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -17001,7 +19798,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y13
+	VPMOVZXBW   (R8), Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VPMOVZXBW   (R9), Y14
@@ -17027,7 +19824,7 @@ width1:
 	VFMADD231PS Z15, Z14, Z12
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -17042,7 +19839,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVZXBW.Z (SI), K1, Y13
+	VPMOVZXBW.Z (R8), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVUPS.Z   (R10), K1, Z14
@@ -17110,61 +19907,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead152done
 
 ahead152:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead152fewer
 
 ahead152four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead152four
 
@@ -17173,27 +20023,27 @@ ahead152fewer:
 	JZ   ahead152touched
 
 ahead152one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead152one
 
 ahead152touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead152done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead152row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead152done
 
 ahead152row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead152
 
@@ -17201,76 +20051,98 @@ ahead152done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead153done
 
 ahead153:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead153fewer
 
 ahead153four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead153four
 
@@ -17279,28 +20151,28 @@ ahead153fewer:
 	JZ   ahead153touched
 
 ahead153one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead153one
 
 ahead153touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead153done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead153row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead153done
 
 ahead153row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead153
 
 ahead153done:
@@ -17320,25 +20192,25 @@ ahead153done:
 	VMOVAPS Z0, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset154
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset154:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset155
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset155:
 third:
@@ -17353,16 +20225,16 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y15
+	VPMOVZXBW   (R8), Y15
 	VPSLLW      $0x08, Y15, Y15
 	VCVTPH2PS   Y15, Z15
-	VPMOVZXBW   16(SI), Y16
+	VPMOVZXBW   16(R8), Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
-	VPMOVZXBW   32(SI), Y17
+	VPMOVZXBW   32(R8), Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VPMOVZXBW   48(SI), Y18
+	VPMOVZXBW   48(R8), Y18
 	VPSLLW      $0x08, Y18, Y18
 	VCVTPH2PS   Y18, Z18
 	VPMOVZXBW   (R9), Y19
@@ -17463,7 +20335,7 @@ width4:
 	VFMADD231PS Z15, Z22, Z14
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -17472,7 +20344,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y15
+	VPMOVZXBW   (R8), Y15
 	VPSLLW      $0x08, Y15, Y15
 	VCVTPH2PS   Y15, Z15
 	VPMOVZXBW   (R9), Y16
@@ -17501,7 +20373,7 @@ width1:
 	VFMADD231PS Z17, Z16, Z14
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -17516,7 +20388,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVZXBW.Z (SI), K1, Y15
+	VPMOVZXBW.Z (R8), K1, Y15
 	VPSLLW      $0x08, Y15, Y15
 	VCVTPH2PS   Y15, Z15
 	VMOVUPS.Z   (R10), K1, Z16
@@ -17594,67 +20466,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead156done
 
 ahead156:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead156fewer
 
 ahead156four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead156four
 
@@ -17663,27 +20588,27 @@ ahead156fewer:
 	JZ   ahead156touched
 
 ahead156one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead156one
 
 ahead156touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead156done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead156row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead156done
 
 ahead156row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead156
 
@@ -17691,76 +20616,98 @@ ahead156done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead157done
 
 ahead157:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead157fewer
 
 ahead157four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead157four
 
@@ -17769,28 +20716,28 @@ ahead157fewer:
 	JZ   ahead157touched
 
 ahead157one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead157one
 
 ahead157touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead157done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead157row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead157done
 
 ahead157row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead157
 
 ahead157done:
@@ -17812,25 +20759,25 @@ ahead157done:
 	VMOVAPS Z0, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset158
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset158:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset159
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset159:
 third:
@@ -17845,16 +20792,16 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVZXBW   (SI), Y17
+	VPMOVZXBW   (R8), Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
-	VPMOVZXBW   16(SI), Y18
+	VPMOVZXBW   16(R8), Y18
 	VPSLLW      $0x08, Y18, Y18
 	VCVTPH2PS   Y18, Z18
-	VPMOVZXBW   32(SI), Y19
+	VPMOVZXBW   32(R8), Y19
 	VPSLLW      $0x08, Y19, Y19
 	VCVTPH2PS   Y19, Z19
-	VPMOVZXBW   48(SI), Y20
+	VPMOVZXBW   48(R8), Y20
 	VPSLLW      $0x08, Y20, Y20
 	VCVTPH2PS   Y20, Z20
 	VPMOVZXBW   (R9), Y21
@@ -17967,7 +20914,7 @@ width4:
 	VFMADD231PS Z17, Z24, Z16
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -17976,7 +20923,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVZXBW   (SI), Y17
+	VPMOVZXBW   (R8), Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
 	VPMOVZXBW   (R9), Y18
@@ -18008,7 +20955,7 @@ width1:
 	VFMADD231PS Z19, Z18, Z16
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -18023,7 +20970,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVZXBW.Z (SI), K1, Y17
+	VPMOVZXBW.Z (R8), K1, Y17
 	VPSLLW      $0x08, Y17, Y17
 	VCVTPH2PS   Y17, Z17
 	VMOVUPS.Z   (R10), K1, Z18
@@ -18108,69 +21055,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead160done
 
 ahead160:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead160fewer
 
 ahead160four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead160four
 
@@ -18179,27 +21179,27 @@ ahead160fewer:
 	JZ   ahead160touched
 
 ahead160one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead160one
 
 ahead160touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead160done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead160row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead160done
 
 ahead160row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead160
 
@@ -18207,76 +21207,98 @@ ahead160done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead161done
 
 ahead161:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead161fewer
 
 ahead161four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead161four
 
@@ -18285,28 +21307,28 @@ ahead161fewer:
 	JZ   ahead161touched
 
 ahead161one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead161one
 
 ahead161touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead161done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead161row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead161done
 
 ahead161row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead161
 
 ahead161done:
@@ -18314,25 +21336,25 @@ ahead161done:
 	VMOVAPS Z0, Z2
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset162
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset162:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset163
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset163:
 third:
@@ -18345,21 +21367,21 @@ third:
 width8:
 	CMPQ        R11, $+128
 	JLT         width8done
-	VPMOVSXBD   (SI), Z3
+	VPMOVSXBD   (R8), Z3
 	VCVTDQ2PS   Z3, Z3
-	VPMOVSXBD   16(SI), Z4
+	VPMOVSXBD   16(R8), Z4
 	VCVTDQ2PS   Z4, Z4
-	VPMOVSXBD   32(SI), Z5
+	VPMOVSXBD   32(R8), Z5
 	VCVTDQ2PS   Z5, Z5
-	VPMOVSXBD   48(SI), Z6
+	VPMOVSXBD   48(R8), Z6
 	VCVTDQ2PS   Z6, Z6
-	VPMOVSXBD   64(SI), Z7
+	VPMOVSXBD   64(R8), Z7
 	VCVTDQ2PS   Z7, Z7
-	VPMOVSXBD   80(SI), Z8
+	VPMOVSXBD   80(R8), Z8
 	VCVTDQ2PS   Z8, Z8
-	VPMOVSXBD   96(SI), Z9
+	VPMOVSXBD   96(R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   112(SI), Z10
+	VPMOVSXBD   112(R8), Z10
 	VCVTDQ2PS   Z10, Z10
 	VPMOVSXBD   (R9), Z11
 	VCVTDQ2PS   Z11, Z11
@@ -18402,7 +21424,7 @@ width8:
 	VFMADD231PS Z3, Z10, Z1
 	VFMADD231PS Z3, Z18, Z2
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R11
 	JMP         width8
@@ -18410,13 +21432,13 @@ width8:
 width8done:
 	CMPQ        R11, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z3
+	VPMOVSXBD   (R8), Z3
 	VCVTDQ2PS   Z3, Z3
-	VPMOVSXBD   16(SI), Z4
+	VPMOVSXBD   16(R8), Z4
 	VCVTDQ2PS   Z4, Z4
-	VPMOVSXBD   32(SI), Z5
+	VPMOVSXBD   32(R8), Z5
 	VCVTDQ2PS   Z5, Z5
-	VPMOVSXBD   48(SI), Z6
+	VPMOVSXBD   48(R8), Z6
 	VCVTDQ2PS   Z6, Z6
 	VPMOVSXBD   (R9), Z7
 	VCVTDQ2PS   Z7, Z7
@@ -18439,7 +21461,7 @@ width8done:
 	VFMADD231PS Z3, Z6, Z1
 	VFMADD231PS Z3, Z10, Z2
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R11
 
@@ -18447,7 +21469,7 @@ width4done:
 width1:
 	CMPQ        R11, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z3
+	VPMOVSXBD   (R8), Z3
 	VCVTDQ2PS   Z3, Z3
 	VPMOVSXBD   (R9), Z4
 	VCVTDQ2PS   Z4, Z4
@@ -18455,7 +21477,7 @@ width1:
 	VFMADD231PS Z5, Z3, Z1
 	VFMADD231PS Z5, Z4, Z2
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R11
 	JMP         width1
@@ -18470,7 +21492,7 @@ width1done:
 	SHRQ        $0x01, R11
 	BZHIL       R11, R13, R12
 	KMOVW       R12, K2
-	VPMOVSXBD.Z (SI), K1, Z3
+	VPMOVSXBD.Z (R8), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVUPS.Z   (R10), K1, Z4
 	VFMADD231PS Z4, Z3, Z1
@@ -18492,43 +21514,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z2, Z2, Z1
 	VSHUFF32X4 $0xdd, Z2, Z2, Z2
 	VADDPS     Z1, Z2, Z1
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X1, (SI)
+	VMOVLPS    X1, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X1, (SI)
+	VMOVSS X1, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead164done
 
 ahead164:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead164fewer
 
 ahead164four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead164four
 
@@ -18537,27 +21612,27 @@ ahead164fewer:
 	JZ   ahead164touched
 
 ahead164one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead164one
 
 ahead164touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead164done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead164row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead164done
 
 ahead164row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead164
 
@@ -18565,76 +21640,98 @@ ahead164done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead165done
 
 ahead165:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead165fewer
 
 ahead165four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead165four
 
@@ -18643,28 +21740,28 @@ ahead165fewer:
 	JZ   ahead165touched
 
 ahead165one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead165one
 
 ahead165touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead165done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead165row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead165done
 
 ahead165row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead165
 
 ahead165done:
@@ -18674,25 +21771,25 @@ ahead165done:
 	VMOVAPS Z0, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset166
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset166:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset167
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset167:
 third:
@@ -18705,21 +21802,21 @@ third:
 width8:
 	CMPQ        R12, $+128
 	JLT         width8done
-	VPMOVSXBD   (SI), Z5
+	VPMOVSXBD   (R8), Z5
 	VCVTDQ2PS   Z5, Z5
-	VPMOVSXBD   16(SI), Z6
+	VPMOVSXBD   16(R8), Z6
 	VCVTDQ2PS   Z6, Z6
-	VPMOVSXBD   32(SI), Z7
+	VPMOVSXBD   32(R8), Z7
 	VCVTDQ2PS   Z7, Z7
-	VPMOVSXBD   48(SI), Z8
+	VPMOVSXBD   48(R8), Z8
 	VCVTDQ2PS   Z8, Z8
-	VPMOVSXBD   64(SI), Z9
+	VPMOVSXBD   64(R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   80(SI), Z10
+	VPMOVSXBD   80(R8), Z10
 	VCVTDQ2PS   Z10, Z10
-	VPMOVSXBD   96(SI), Z11
+	VPMOVSXBD   96(R8), Z11
 	VCVTDQ2PS   Z11, Z11
-	VPMOVSXBD   112(SI), Z12
+	VPMOVSXBD   112(R8), Z12
 	VCVTDQ2PS   Z12, Z12
 	VPMOVSXBD   (R9), Z13
 	VCVTDQ2PS   Z13, Z13
@@ -18786,7 +21883,7 @@ width8:
 	VFMADD231PS Z5, Z12, Z3
 	VFMADD231PS Z5, Z20, Z4
 	ADDQ        $+512, R10
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R12
 	JMP         width8
@@ -18794,13 +21891,13 @@ width8:
 width8done:
 	CMPQ        R12, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z5
+	VPMOVSXBD   (R8), Z5
 	VCVTDQ2PS   Z5, Z5
-	VPMOVSXBD   16(SI), Z6
+	VPMOVSXBD   16(R8), Z6
 	VCVTDQ2PS   Z6, Z6
-	VPMOVSXBD   32(SI), Z7
+	VPMOVSXBD   32(R8), Z7
 	VCVTDQ2PS   Z7, Z7
-	VPMOVSXBD   48(SI), Z8
+	VPMOVSXBD   48(R8), Z8
 	VCVTDQ2PS   Z8, Z8
 	VPMOVSXBD   (R9), Z9
 	VCVTDQ2PS   Z9, Z9
@@ -18835,7 +21932,7 @@ width8done:
 	VFMADD231PS Z5, Z8, Z3
 	VFMADD231PS Z5, Z12, Z4
 	ADDQ        $+256, R10
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R12
 
@@ -18843,7 +21940,7 @@ width4done:
 width1:
 	CMPQ        R12, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z5
+	VPMOVSXBD   (R8), Z5
 	VCVTDQ2PS   Z5, Z5
 	VPMOVSXBD   (R9), Z6
 	VCVTDQ2PS   Z6, Z6
@@ -18854,7 +21951,7 @@ width1:
 	VFMADD231PS Z7, Z5, Z3
 	VFMADD231PS Z7, Z6, Z4
 	ADDQ        $+64, R10
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R12
 	JMP         width1
@@ -18869,7 +21966,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R13
 	KMOVW       R13, K2
-	VPMOVSXBD.Z (SI), K1, Z5
+	VPMOVSXBD.Z (R8), K1, Z5
 	VCVTDQ2PS   Z5, Z5
 	VMOVUPS.Z   (R10), K1, Z6
 	VFMADD231PS Z6, Z5, Z1
@@ -18898,45 +21995,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z1, Z1, Z2
 	VSHUFF32X4 $0xdd, Z1, Z1, Z1
 	VADDPS     Z2, Z1, Z2
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X2, (R9)
-	VMOVHPS    X2, (R9)(SI*1)
+	VMOVHPS    X2, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X2, (R9)
-	VEXTRACTPS $0x02, X2, (R9)(SI*1)
+	VEXTRACTPS $0x02, X2, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead168done
 
 ahead168:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead168fewer
 
 ahead168four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead168four
 
@@ -18945,27 +22095,27 @@ ahead168fewer:
 	JZ   ahead168touched
 
 ahead168one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead168one
 
 ahead168touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead168done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead168row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead168done
 
 ahead168row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead168
 
@@ -18973,76 +22123,98 @@ ahead168done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead169done
 
 ahead169:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead169fewer
 
 ahead169four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead169four
 
@@ -19051,28 +22223,28 @@ ahead169fewer:
 	JZ   ahead169touched
 
 ahead169one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead169one
 
 ahead169touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead169done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead169row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead169done
 
 ahead169row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead169
 
 ahead169done:
@@ -19084,25 +22256,25 @@ ahead169done:
 	VMOVAPS Z0, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset170
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset170:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset171
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset171:
 third:
@@ -19116,21 +22288,21 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVSXBD   (SI), Z7
+	VPMOVSXBD   (R8), Z7
 	VCVTDQ2PS   Z7, Z7
-	VPMOVSXBD   16(SI), Z8
+	VPMOVSXBD   16(R8), Z8
 	VCVTDQ2PS   Z8, Z8
-	VPMOVSXBD   32(SI), Z9
+	VPMOVSXBD   32(R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   48(SI), Z10
+	VPMOVSXBD   48(R8), Z10
 	VCVTDQ2PS   Z10, Z10
-	VPMOVSXBD   64(SI), Z11
+	VPMOVSXBD   64(R8), Z11
 	VCVTDQ2PS   Z11, Z11
-	VPMOVSXBD   80(SI), Z12
+	VPMOVSXBD   80(R8), Z12
 	VCVTDQ2PS   Z12, Z12
-	VPMOVSXBD   96(SI), Z13
+	VPMOVSXBD   96(R8), Z13
 	VCVTDQ2PS   Z13, Z13
-	VPMOVSXBD   112(SI), Z14
+	VPMOVSXBD   112(R8), Z14
 	VCVTDQ2PS   Z14, Z14
 	VPMOVSXBD   (R9), Z15
 	VCVTDQ2PS   Z15, Z15
@@ -19222,7 +22394,7 @@ width8:
 	VFMADD231PS Z7, Z22, Z6
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -19230,13 +22402,13 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z7
+	VPMOVSXBD   (R8), Z7
 	VCVTDQ2PS   Z7, Z7
-	VPMOVSXBD   16(SI), Z8
+	VPMOVSXBD   16(R8), Z8
 	VCVTDQ2PS   Z8, Z8
-	VPMOVSXBD   32(SI), Z9
+	VPMOVSXBD   32(R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   48(SI), Z10
+	VPMOVSXBD   48(R8), Z10
 	VCVTDQ2PS   Z10, Z10
 	VPMOVSXBD   (R9), Z11
 	VCVTDQ2PS   Z11, Z11
@@ -19284,7 +22456,7 @@ width8done:
 	VFMADD231PS Z7, Z14, Z6
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -19292,7 +22464,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z7
+	VPMOVSXBD   (R8), Z7
 	VCVTDQ2PS   Z7, Z7
 	VPMOVSXBD   (R9), Z8
 	VCVTDQ2PS   Z8, Z8
@@ -19307,7 +22479,7 @@ width1:
 	VFMADD231PS Z9, Z8, Z6
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -19322,7 +22494,7 @@ width1done:
 	SHRQ        $0x01, R12
 	BZHIL       R12, R14, R12
 	KMOVW       R12, K2
-	VPMOVSXBD.Z (SI), K1, Z7
+	VPMOVSXBD.Z (R8), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVUPS.Z   (R10), K1, Z8
 	VFMADD231PS Z8, Z7, Z1
@@ -19361,51 +22533,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead172done
 
 ahead172:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead172fewer
 
 ahead172four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead172four
 
@@ -19414,27 +22639,27 @@ ahead172fewer:
 	JZ   ahead172touched
 
 ahead172one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead172one
 
 ahead172touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead172done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead172row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead172done
 
 ahead172row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead172
 
@@ -19442,76 +22667,98 @@ ahead172done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead173done
 
 ahead173:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead173fewer
 
 ahead173four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead173four
 
@@ -19520,28 +22767,28 @@ ahead173fewer:
 	JZ   ahead173touched
 
 ahead173one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead173one
 
 ahead173touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead173done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead173row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead173done
 
 ahead173row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead173
 
 ahead173done:
@@ -19555,25 +22802,25 @@ ahead173done:
 	VMOVAPS Z0, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset174
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset174:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset175
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset175:
 third:
@@ -19587,21 +22834,21 @@ third:
 width8:
 	CMPQ        R13, $+128
 	JLT         width8done
-	VPMOVSXBD   (SI), Z9
+	VPMOVSXBD   (R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   16(SI), Z10
+	VPMOVSXBD   16(R8), Z10
 	VCVTDQ2PS   Z10, Z10
-	VPMOVSXBD   32(SI), Z11
+	VPMOVSXBD   32(R8), Z11
 	VCVTDQ2PS   Z11, Z11
-	VPMOVSXBD   48(SI), Z12
+	VPMOVSXBD   48(R8), Z12
 	VCVTDQ2PS   Z12, Z12
-	VPMOVSXBD   64(SI), Z13
+	VPMOVSXBD   64(R8), Z13
 	VCVTDQ2PS   Z13, Z13
-	VPMOVSXBD   80(SI), Z14
+	VPMOVSXBD   80(R8), Z14
 	VCVTDQ2PS   Z14, Z14
-	VPMOVSXBD   96(SI), Z15
+	VPMOVSXBD   96(R8), Z15
 	VCVTDQ2PS   Z15, Z15
-	VPMOVSXBD   112(SI), Z16
+	VPMOVSXBD   112(R8), Z16
 	VCVTDQ2PS   Z16, Z16
 	VPMOVSXBD   (R9), Z17
 	VCVTDQ2PS   Z17, Z17
@@ -19717,7 +22964,7 @@ width8:
 	VFMADD231PS Z9, Z24, Z8
 	ADDQ        $+512, R10
 	ADDQ        $+512, R12
-	ADDQ        $+128, SI
+	ADDQ        $+128, R8
 	ADDQ        $+128, R9
 	SUBQ        $+128, R13
 	JMP         width8
@@ -19725,13 +22972,13 @@ width8:
 width8done:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z9
+	VPMOVSXBD   (R8), Z9
 	VCVTDQ2PS   Z9, Z9
-	VPMOVSXBD   16(SI), Z10
+	VPMOVSXBD   16(R8), Z10
 	VCVTDQ2PS   Z10, Z10
-	VPMOVSXBD   32(SI), Z11
+	VPMOVSXBD   32(R8), Z11
 	VCVTDQ2PS   Z11, Z11
-	VPMOVSXBD   48(SI), Z12
+	VPMOVSXBD   48(R8), Z12
 	VCVTDQ2PS   Z12, Z12
 	VPMOVSXBD   (R9), Z13
 	VCVTDQ2PS   Z13, Z13
@@ -19791,7 +23038,7 @@ width8done:
 	VFMADD231PS Z9, Z16, Z8
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 
@@ -19799,7 +23046,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z9
+	VPMOVSXBD   (R8), Z9
 	VCVTDQ2PS   Z9, Z9
 	VPMOVSXBD   (R9), Z10
 	VCVTDQ2PS   Z10, Z10
@@ -19817,7 +23064,7 @@ width1:
 	VFMADD231PS Z11, Z10, Z8
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -19832,7 +23079,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBD.Z (SI), K1, Z9
+	VPMOVSXBD.Z (R8), K1, Z9
 	VCVTDQ2PS   Z9, Z9
 	VMOVUPS.Z   (R10), K1, Z10
 	VFMADD231PS Z10, Z9, Z1
@@ -19878,53 +23125,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z2, Z2, Z1
 	VSHUFF32X4    $0xdd, Z2, Z2, Z2
 	VADDPS        Z1, Z2, Z1
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z1, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead176done
 
 ahead176:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead176fewer
 
 ahead176four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead176four
 
@@ -19933,27 +23233,27 @@ ahead176fewer:
 	JZ   ahead176touched
 
 ahead176one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead176one
 
 ahead176touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead176done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead176row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead176done
 
 ahead176row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead176
 
@@ -19961,76 +23261,98 @@ ahead176done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead177done
 
 ahead177:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead177fewer
 
 ahead177four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead177four
 
@@ -20039,28 +23361,28 @@ ahead177fewer:
 	JZ   ahead177touched
 
 ahead177one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead177one
 
 ahead177touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead177done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead177row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead177done
 
 ahead177row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead177
 
 ahead177done:
@@ -20076,25 +23398,25 @@ ahead177done:
 	VMOVAPS Z0, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset178
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset178:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset179
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset179:
 third:
@@ -20109,13 +23431,13 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z11
+	VPMOVSXBD   (R8), Z11
 	VCVTDQ2PS   Z11, Z11
-	VPMOVSXBD   16(SI), Z12
+	VPMOVSXBD   16(R8), Z12
 	VCVTDQ2PS   Z12, Z12
-	VPMOVSXBD   32(SI), Z13
+	VPMOVSXBD   32(R8), Z13
 	VCVTDQ2PS   Z13, Z13
-	VPMOVSXBD   48(SI), Z14
+	VPMOVSXBD   48(R8), Z14
 	VCVTDQ2PS   Z14, Z14
 	VPMOVSXBD   (R9), Z15
 	VCVTDQ2PS   Z15, Z15
@@ -20187,7 +23509,7 @@ width4:
 	VFMADD231PS Z11, Z18, Z10
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -20196,7 +23518,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z11
+	VPMOVSXBD   (R8), Z11
 	VCVTDQ2PS   Z11, Z11
 	VPMOVSXBD   (R9), Z12
 	VCVTDQ2PS   Z12, Z12
@@ -20217,7 +23539,7 @@ width1:
 	VFMADD231PS Z13, Z12, Z10
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -20232,7 +23554,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBD.Z (SI), K1, Z11
+	VPMOVSXBD.Z (R8), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVUPS.Z   (R10), K1, Z12
 	VFMADD231PS Z12, Z11, Z1
@@ -20291,59 +23613,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead180done
 
 ahead180:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead180fewer
 
 ahead180four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead180four
 
@@ -20352,27 +23727,27 @@ ahead180fewer:
 	JZ   ahead180touched
 
 ahead180one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead180one
 
 ahead180touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead180done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead180row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead180done
 
 ahead180row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead180
 
@@ -20380,76 +23755,98 @@ ahead180done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead181done
 
 ahead181:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead181fewer
 
 ahead181four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead181four
 
@@ -20458,28 +23855,28 @@ ahead181fewer:
 	JZ   ahead181touched
 
 ahead181one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead181one
 
 ahead181touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead181done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead181row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead181done
 
 ahead181row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead181
 
 ahead181done:
@@ -20497,25 +23894,25 @@ ahead181done:
 	VMOVAPS Z0, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset182
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset182:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset183
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset183:
 third:
@@ -20530,13 +23927,13 @@ third:
 width4:
 	CMPQ        R13, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z13
+	VPMOVSXBD   (R8), Z13
 	VCVTDQ2PS   Z13, Z13
-	VPMOVSXBD   16(SI), Z14
+	VPMOVSXBD   16(R8), Z14
 	VCVTDQ2PS   Z14, Z14
-	VPMOVSXBD   32(SI), Z15
+	VPMOVSXBD   32(R8), Z15
 	VCVTDQ2PS   Z15, Z15
-	VPMOVSXBD   48(SI), Z16
+	VPMOVSXBD   48(R8), Z16
 	VCVTDQ2PS   Z16, Z16
 	VPMOVSXBD   (R9), Z17
 	VCVTDQ2PS   Z17, Z17
@@ -20620,7 +24017,7 @@ width4:
 	VFMADD231PS Z13, Z20, Z12
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R13
 	JMP         width4
@@ -20629,7 +24026,7 @@ width4done:
 width1:
 	CMPQ        R13, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z13
+	VPMOVSXBD   (R8), Z13
 	VCVTDQ2PS   Z13, Z13
 	VPMOVSXBD   (R9), Z14
 	VCVTDQ2PS   Z14, Z14
@@ -20653,7 +24050,7 @@ width1:
 	VFMADD231PS Z15, Z14, Z12
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R13
 	JMP         width1
@@ -20668,7 +24065,7 @@ width1done:
 	SHRQ        $0x01, R13
 	BZHIL       R13, R15, R14
 	KMOVW       R14, K2
-	VPMOVSXBD.Z (SI), K1, Z13
+	VPMOVSXBD.Z (R8), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVUPS.Z   (R10), K1, Z14
 	VFMADD231PS Z14, Z13, Z1
@@ -20734,61 +24131,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z3, Z2
 	VSHUFF32X4    $0xdd, Z1, Z3, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead184done
 
 ahead184:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead184fewer
 
 ahead184four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead184four
 
@@ -20797,27 +24247,27 @@ ahead184fewer:
 	JZ   ahead184touched
 
 ahead184one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead184one
 
 ahead184touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead184done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead184row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead184done
 
 ahead184row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead184
 
@@ -20825,76 +24275,98 @@ ahead184done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead185done
 
 ahead185:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead185fewer
 
 ahead185four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead185four
 
@@ -20903,28 +24375,28 @@ ahead185fewer:
 	JZ   ahead185touched
 
 ahead185one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead185one
 
 ahead185touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead185done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead185row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead185done
 
 ahead185row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead185
 
 ahead185done:
@@ -20944,25 +24416,25 @@ ahead185done:
 	VMOVAPS Z0, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset186
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset186:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset187
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset187:
 third:
@@ -20977,13 +24449,13 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z15
+	VPMOVSXBD   (R8), Z15
 	VCVTDQ2PS   Z15, Z15
-	VPMOVSXBD   16(SI), Z16
+	VPMOVSXBD   16(R8), Z16
 	VCVTDQ2PS   Z16, Z16
-	VPMOVSXBD   32(SI), Z17
+	VPMOVSXBD   32(R8), Z17
 	VCVTDQ2PS   Z17, Z17
-	VPMOVSXBD   48(SI), Z18
+	VPMOVSXBD   48(R8), Z18
 	VCVTDQ2PS   Z18, Z18
 	VPMOVSXBD   (R9), Z19
 	VCVTDQ2PS   Z19, Z19
@@ -21079,7 +24551,7 @@ width4:
 	VFMADD231PS Z15, Z22, Z14
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -21088,7 +24560,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z15
+	VPMOVSXBD   (R8), Z15
 	VCVTDQ2PS   Z15, Z15
 	VPMOVSXBD   (R9), Z16
 	VCVTDQ2PS   Z16, Z16
@@ -21115,7 +24587,7 @@ width1:
 	VFMADD231PS Z17, Z16, Z14
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -21130,7 +24602,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVSXBD.Z (SI), K1, Z15
+	VPMOVSXBD.Z (R8), K1, Z15
 	VCVTDQ2PS   Z15, Z15
 	VMOVUPS.Z   (R10), K1, Z16
 	VFMADD231PS Z16, Z15, Z1
@@ -21206,67 +24678,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead188done
 
 ahead188:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead188fewer
 
 ahead188four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead188four
 
@@ -21275,27 +24800,27 @@ ahead188fewer:
 	JZ   ahead188touched
 
 ahead188one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead188one
 
 ahead188touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead188done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead188row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead188done
 
 ahead188row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead188
 
@@ -21303,76 +24828,98 @@ ahead188done:
 	VZEROUPPER
 	RET
 
-// func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $48-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead189done
 
 ahead189:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead189fewer
 
 ahead189four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead189four
 
@@ -21381,28 +24928,28 @@ ahead189fewer:
 	JZ   ahead189touched
 
 ahead189one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead189one
 
 ahead189touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead189done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead189row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead189done
 
 ahead189row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead189
 
 ahead189done:
@@ -21424,25 +24971,25 @@ ahead189done:
 	VMOVAPS Z0, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset190
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset190:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset191
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset191:
 third:
@@ -21457,13 +25004,13 @@ third:
 width4:
 	CMPQ        R14, $+64
 	JLT         width4done
-	VPMOVSXBD   (SI), Z17
+	VPMOVSXBD   (R8), Z17
 	VCVTDQ2PS   Z17, Z17
-	VPMOVSXBD   16(SI), Z18
+	VPMOVSXBD   16(R8), Z18
 	VCVTDQ2PS   Z18, Z18
-	VPMOVSXBD   32(SI), Z19
+	VPMOVSXBD   32(R8), Z19
 	VCVTDQ2PS   Z19, Z19
-	VPMOVSXBD   48(SI), Z20
+	VPMOVSXBD   48(R8), Z20
 	VCVTDQ2PS   Z20, Z20
 	VPMOVSXBD   (R9), Z21
 	VCVTDQ2PS   Z21, Z21
@@ -21571,7 +25118,7 @@ width4:
 	VFMADD231PS Z17, Z24, Z16
 	ADDQ        $+256, R10
 	ADDQ        $+256, R12
-	ADDQ        $+64, SI
+	ADDQ        $+64, R8
 	ADDQ        $+64, R9
 	SUBQ        $+64, R14
 	JMP         width4
@@ -21580,7 +25127,7 @@ width4done:
 width1:
 	CMPQ        R14, $+16
 	JLT         width1done
-	VPMOVSXBD   (SI), Z17
+	VPMOVSXBD   (R8), Z17
 	VCVTDQ2PS   Z17, Z17
 	VPMOVSXBD   (R9), Z18
 	VCVTDQ2PS   Z18, Z18
@@ -21610,7 +25157,7 @@ width1:
 	VFMADD231PS Z19, Z18, Z16
 	ADDQ        $+64, R10
 	ADDQ        $+64, R12
-	ADDQ        $+16, SI
+	ADDQ        $+16, R8
 	ADDQ        $+16, R9
 	SUBQ        $+16, R14
 	JMP         width1
@@ -21625,7 +25172,7 @@ width1done:
 	SHRQ        $0x01, R14
 	BZHIL       R14, BP, R15
 	KMOVW       R15, K2
-	VPMOVSXBD.Z (SI), K1, Z17
+	VPMOVSXBD.Z (R8), K1, Z17
 	VCVTDQ2PS   Z17, Z17
 	VMOVUPS.Z   (R10), K1, Z18
 	VFMADD231PS Z18, Z17, Z1
@@ -21708,69 +25255,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z1, Z4, Z2
 	VSHUFF32X4    $0xdd, Z1, Z4, Z1
 	VADDPS        Z2, Z1, Z2
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X2, (R9)
-	VMOVHPS       X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVLPS       X1, (R9)
-	VMOVHPS       X1, (R9)(SI*1)
+	VMOVHPS       X1, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X2, (R9)
-	VEXTRACTPS    $0x02, X2, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X2, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z2, X1
 	VMOVSS        X1, (R9)
-	VEXTRACTPS    $0x02, X1, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X1, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead192done
 
 ahead192:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead192fewer
 
 ahead192four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead192four
 
@@ -21779,27 +25379,27 @@ ahead192fewer:
 	JZ   ahead192touched
 
 ahead192one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead192one
 
 ahead192touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead192done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead192row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead192done
 
 ahead192row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead192
 
@@ -21807,78 +25407,100 @@ ahead192done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead193done
 
 ahead193:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead193fewer
 
 ahead193four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead193four
 
@@ -21887,28 +25509,28 @@ ahead193fewer:
 	JZ   ahead193touched
 
 ahead193one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead193one
 
 ahead193touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead193done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead193row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead193done
 
 ahead193row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead193
 
 ahead193done:
@@ -21916,25 +25538,25 @@ ahead193done:
 	VMOVAPS Z2, Z4
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset194
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset194:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset195
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset195:
 third:
@@ -21947,28 +25569,28 @@ third:
 width8:
 	CMPQ           R11, $+128
 	JLT            width8done
-	VPBROADCASTQ   (SI), Z5
+	VPBROADCASTQ   (R8), Z5
 	VPMULTISHIFTQB Z5, Z0, Z5
 	VPERMPS        Z1, Z5, Z5
-	VPBROADCASTQ   8(SI), Z6
+	VPBROADCASTQ   8(R8), Z6
 	VPMULTISHIFTQB Z6, Z0, Z6
 	VPERMPS        Z1, Z6, Z6
-	VPBROADCASTQ   16(SI), Z7
+	VPBROADCASTQ   16(R8), Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS        Z1, Z7, Z7
-	VPBROADCASTQ   24(SI), Z8
+	VPBROADCASTQ   24(R8), Z8
 	VPMULTISHIFTQB Z8, Z0, Z8
 	VPERMPS        Z1, Z8, Z8
-	VPBROADCASTQ   32(SI), Z9
+	VPBROADCASTQ   32(R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
-	VPBROADCASTQ   40(SI), Z10
+	VPBROADCASTQ   40(R8), Z10
 	VPMULTISHIFTQB Z10, Z0, Z10
 	VPERMPS        Z1, Z10, Z10
-	VPBROADCASTQ   48(SI), Z11
+	VPBROADCASTQ   48(R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   56(SI), Z12
+	VPBROADCASTQ   56(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
 	VPBROADCASTQ   (R9), Z13
@@ -22020,7 +25642,7 @@ width8:
 	VFMADD231PS    Z5, Z12, Z3
 	VFMADD231PS    Z5, Z20, Z4
 	ADDQ           $+512, R10
-	ADDQ           $+64, SI
+	ADDQ           $+64, R8
 	ADDQ           $+64, R9
 	SUBQ           $+128, R11
 	JMP            width8
@@ -22028,16 +25650,16 @@ width8:
 width8done:
 	CMPQ           R11, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z5
+	VPBROADCASTQ   (R8), Z5
 	VPMULTISHIFTQB Z5, Z0, Z5
 	VPERMPS        Z1, Z5, Z5
-	VPBROADCASTQ   8(SI), Z6
+	VPBROADCASTQ   8(R8), Z6
 	VPMULTISHIFTQB Z6, Z0, Z6
 	VPERMPS        Z1, Z6, Z6
-	VPBROADCASTQ   16(SI), Z7
+	VPBROADCASTQ   16(R8), Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS        Z1, Z7, Z7
-	VPBROADCASTQ   24(SI), Z8
+	VPBROADCASTQ   24(R8), Z8
 	VPMULTISHIFTQB Z8, Z0, Z8
 	VPERMPS        Z1, Z8, Z8
 	VPBROADCASTQ   (R9), Z9
@@ -22065,7 +25687,7 @@ width8done:
 	VFMADD231PS    Z5, Z8, Z3
 	VFMADD231PS    Z5, Z12, Z4
 	ADDQ           $+256, R10
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R11
 
@@ -22073,7 +25695,7 @@ width4done:
 width1:
 	CMPQ           R11, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z5
+	VPBROADCASTQ   (R8), Z5
 	VPMULTISHIFTQB Z5, Z0, Z5
 	VPERMPS        Z1, Z5, Z5
 	VPBROADCASTQ   (R9), Z6
@@ -22083,7 +25705,7 @@ width1:
 	VFMADD231PS    Z7, Z5, Z3
 	VFMADD231PS    Z7, Z6, Z4
 	ADDQ           $+64, R10
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R11
 	JMP            width1
@@ -22098,7 +25720,7 @@ width1done:
 	SHRQ           $0x01, R11
 	BZHIL          R11, R13, R12
 	KMOVW          R12, K2
-	VMOVDQU8.Z     (SI), K2, X5
+	VMOVDQU8.Z     (R8), K2, X5
 	VPBROADCASTQ   X5, Z5
 	VPMULTISHIFTQB Z5, Z0, Z5
 	VPERMPS.Z      Z1, Z5, K1, Z5
@@ -22124,43 +25746,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z4, Z4, Z3
 	VSHUFF32X4 $0xdd, Z4, Z4, Z4
 	VADDPS     Z3, Z4, Z3
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X3, (SI)
+	VMOVLPS    X3, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X3, (SI)
+	VMOVSS X3, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead196done
 
 ahead196:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead196fewer
 
 ahead196four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead196four
 
@@ -22169,27 +25844,27 @@ ahead196fewer:
 	JZ   ahead196touched
 
 ahead196one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead196one
 
 ahead196touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead196done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead196row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead196done
 
 ahead196row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead196
 
@@ -22233,78 +25908,100 @@ DATA i4ValuesAVX512<>+56(SB)/4, $0xc0000000
 DATA i4ValuesAVX512<>+60(SB)/4, $0xbf800000
 GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
-// func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead197done
 
 ahead197:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead197fewer
 
 ahead197four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead197four
 
@@ -22313,28 +26010,28 @@ ahead197fewer:
 	JZ   ahead197touched
 
 ahead197one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead197one
 
 ahead197touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead197done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead197row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead197done
 
 ahead197row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead197
 
 ahead197done:
@@ -22344,25 +26041,25 @@ ahead197done:
 	VMOVAPS Z2, Z6
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset198
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset198:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset199
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset199:
 third:
@@ -22375,28 +26072,28 @@ third:
 width8:
 	CMPQ           R12, $+128
 	JLT            width8done
-	VPBROADCASTQ   (SI), Z7
+	VPBROADCASTQ   (R8), Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS        Z1, Z7, Z7
-	VPBROADCASTQ   8(SI), Z8
+	VPBROADCASTQ   8(R8), Z8
 	VPMULTISHIFTQB Z8, Z0, Z8
 	VPERMPS        Z1, Z8, Z8
-	VPBROADCASTQ   16(SI), Z9
+	VPBROADCASTQ   16(R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
-	VPBROADCASTQ   24(SI), Z10
+	VPBROADCASTQ   24(R8), Z10
 	VPMULTISHIFTQB Z10, Z0, Z10
 	VPERMPS        Z1, Z10, Z10
-	VPBROADCASTQ   32(SI), Z11
+	VPBROADCASTQ   32(R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   40(SI), Z12
+	VPBROADCASTQ   40(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
-	VPBROADCASTQ   48(SI), Z13
+	VPBROADCASTQ   48(R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
-	VPBROADCASTQ   56(SI), Z14
+	VPBROADCASTQ   56(R8), Z14
 	VPMULTISHIFTQB Z14, Z0, Z14
 	VPERMPS        Z1, Z14, Z14
 	VPBROADCASTQ   (R9), Z15
@@ -22472,7 +26169,7 @@ width8:
 	VFMADD231PS    Z7, Z14, Z5
 	VFMADD231PS    Z7, Z22, Z6
 	ADDQ           $+512, R10
-	ADDQ           $+64, SI
+	ADDQ           $+64, R8
 	ADDQ           $+64, R9
 	SUBQ           $+128, R12
 	JMP            width8
@@ -22480,16 +26177,16 @@ width8:
 width8done:
 	CMPQ           R12, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z7
+	VPBROADCASTQ   (R8), Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS        Z1, Z7, Z7
-	VPBROADCASTQ   8(SI), Z8
+	VPBROADCASTQ   8(R8), Z8
 	VPMULTISHIFTQB Z8, Z0, Z8
 	VPERMPS        Z1, Z8, Z8
-	VPBROADCASTQ   16(SI), Z9
+	VPBROADCASTQ   16(R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
-	VPBROADCASTQ   24(SI), Z10
+	VPBROADCASTQ   24(R8), Z10
 	VPMULTISHIFTQB Z10, Z0, Z10
 	VPERMPS        Z1, Z10, Z10
 	VPBROADCASTQ   (R9), Z11
@@ -22529,7 +26226,7 @@ width8done:
 	VFMADD231PS    Z7, Z10, Z5
 	VFMADD231PS    Z7, Z14, Z6
 	ADDQ           $+256, R10
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R12
 
@@ -22537,7 +26234,7 @@ width4done:
 width1:
 	CMPQ           R12, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z7
+	VPBROADCASTQ   (R8), Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS        Z1, Z7, Z7
 	VPBROADCASTQ   (R9), Z8
@@ -22550,7 +26247,7 @@ width1:
 	VFMADD231PS    Z9, Z7, Z5
 	VFMADD231PS    Z9, Z8, Z6
 	ADDQ           $+64, R10
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R12
 	JMP            width1
@@ -22565,7 +26262,7 @@ width1done:
 	SHRQ           $0x01, R12
 	BZHIL          R12, R14, R13
 	KMOVW          R13, K2
-	VMOVDQU8.Z     (SI), K2, X7
+	VMOVDQU8.Z     (R8), K2, X7
 	VPBROADCASTQ   X7, Z7
 	VPMULTISHIFTQB Z7, Z0, Z7
 	VPERMPS.Z      Z1, Z7, K1, Z7
@@ -22598,45 +26295,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z3, Z3, Z4
 	VSHUFF32X4 $0xdd, Z3, Z3, Z3
 	VADDPS     Z4, Z3, Z4
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X4, (R9)
-	VMOVHPS    X4, (R9)(SI*1)
+	VMOVHPS    X4, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X4, (R9)
-	VEXTRACTPS $0x02, X4, (R9)(SI*1)
+	VEXTRACTPS $0x02, X4, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead200done
 
 ahead200:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead200fewer
 
 ahead200four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead200four
 
@@ -22645,27 +26395,27 @@ ahead200fewer:
 	JZ   ahead200touched
 
 ahead200one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead200one
 
 ahead200touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead200done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead200row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead200done
 
 ahead200row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead200
 
@@ -22673,78 +26423,100 @@ ahead200done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead201done
 
 ahead201:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead201fewer
 
 ahead201four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead201four
 
@@ -22753,28 +26525,28 @@ ahead201fewer:
 	JZ   ahead201touched
 
 ahead201one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead201one
 
 ahead201touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead201done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead201row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead201done
 
 ahead201row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead201
 
 ahead201done:
@@ -22786,25 +26558,25 @@ ahead201done:
 	VMOVAPS Z2, Z8
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset202
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset202:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset203
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset203:
 third:
@@ -22818,28 +26590,28 @@ third:
 width8:
 	CMPQ           R13, $+128
 	JLT            width8done
-	VPBROADCASTQ   (SI), Z9
+	VPBROADCASTQ   (R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
-	VPBROADCASTQ   8(SI), Z10
+	VPBROADCASTQ   8(R8), Z10
 	VPMULTISHIFTQB Z10, Z0, Z10
 	VPERMPS        Z1, Z10, Z10
-	VPBROADCASTQ   16(SI), Z11
+	VPBROADCASTQ   16(R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   24(SI), Z12
+	VPBROADCASTQ   24(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
-	VPBROADCASTQ   32(SI), Z13
+	VPBROADCASTQ   32(R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
-	VPBROADCASTQ   40(SI), Z14
+	VPBROADCASTQ   40(R8), Z14
 	VPMULTISHIFTQB Z14, Z0, Z14
 	VPERMPS        Z1, Z14, Z14
-	VPBROADCASTQ   48(SI), Z15
+	VPBROADCASTQ   48(R8), Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS        Z1, Z15, Z15
-	VPBROADCASTQ   56(SI), Z16
+	VPBROADCASTQ   56(R8), Z16
 	VPMULTISHIFTQB Z16, Z0, Z16
 	VPERMPS        Z1, Z16, Z16
 	VPBROADCASTQ   (R9), Z17
@@ -22940,7 +26712,7 @@ width8:
 	VFMADD231PS    Z9, Z24, Z8
 	ADDQ           $+512, R10
 	ADDQ           $+512, R12
-	ADDQ           $+64, SI
+	ADDQ           $+64, R8
 	ADDQ           $+64, R9
 	SUBQ           $+128, R13
 	JMP            width8
@@ -22948,16 +26720,16 @@ width8:
 width8done:
 	CMPQ           R13, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z9
+	VPBROADCASTQ   (R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
-	VPBROADCASTQ   8(SI), Z10
+	VPBROADCASTQ   8(R8), Z10
 	VPMULTISHIFTQB Z10, Z0, Z10
 	VPERMPS        Z1, Z10, Z10
-	VPBROADCASTQ   16(SI), Z11
+	VPBROADCASTQ   16(R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   24(SI), Z12
+	VPBROADCASTQ   24(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
 	VPBROADCASTQ   (R9), Z13
@@ -23010,7 +26782,7 @@ width8done:
 	VFMADD231PS    Z9, Z16, Z8
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R13
 
@@ -23018,7 +26790,7 @@ width4done:
 width1:
 	CMPQ           R13, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z9
+	VPBROADCASTQ   (R8), Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS        Z1, Z9, Z9
 	VPBROADCASTQ   (R9), Z10
@@ -23035,7 +26807,7 @@ width1:
 	VFMADD231PS    Z11, Z10, Z8
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R13
 	JMP            width1
@@ -23050,7 +26822,7 @@ width1done:
 	SHRQ           $0x01, R12
 	BZHIL          R12, R14, R12
 	KMOVW          R12, K2
-	VMOVDQU8.Z     (SI), K2, X9
+	VMOVDQU8.Z     (R8), K2, X9
 	VPBROADCASTQ   X9, Z9
 	VPMULTISHIFTQB Z9, Z0, Z9
 	VPERMPS.Z      Z1, Z9, K1, Z9
@@ -23093,51 +26865,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z4, Z4, Z3
 	VSHUFF32X4    $0xdd, Z4, Z4, Z4
 	VADDPS        Z3, Z4, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X3
 	VMOVLPS       X3, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X3
 	VMOVSS        X3, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead204done
 
 ahead204:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead204fewer
 
 ahead204four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead204four
 
@@ -23146,27 +26971,27 @@ ahead204fewer:
 	JZ   ahead204touched
 
 ahead204one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead204one
 
 ahead204touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead204done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead204row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead204done
 
 ahead204row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead204
 
@@ -23174,78 +26999,100 @@ ahead204done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead205done
 
 ahead205:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead205fewer
 
 ahead205four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead205four
 
@@ -23254,28 +27101,28 @@ ahead205fewer:
 	JZ   ahead205touched
 
 ahead205one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead205one
 
 ahead205touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead205done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead205row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead205done
 
 ahead205row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead205
 
 ahead205done:
@@ -23289,25 +27136,25 @@ ahead205done:
 	VMOVAPS Z2, Z10
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset206
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset206:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset207
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset207:
 third:
@@ -23321,28 +27168,28 @@ third:
 width8:
 	CMPQ           R13, $+128
 	JLT            width8done
-	VPBROADCASTQ   (SI), Z11
+	VPBROADCASTQ   (R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   8(SI), Z12
+	VPBROADCASTQ   8(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
-	VPBROADCASTQ   16(SI), Z13
+	VPBROADCASTQ   16(R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
-	VPBROADCASTQ   24(SI), Z14
+	VPBROADCASTQ   24(R8), Z14
 	VPMULTISHIFTQB Z14, Z0, Z14
 	VPERMPS        Z1, Z14, Z14
-	VPBROADCASTQ   32(SI), Z15
+	VPBROADCASTQ   32(R8), Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS        Z1, Z15, Z15
-	VPBROADCASTQ   40(SI), Z16
+	VPBROADCASTQ   40(R8), Z16
 	VPMULTISHIFTQB Z16, Z0, Z16
 	VPERMPS        Z1, Z16, Z16
-	VPBROADCASTQ   48(SI), Z17
+	VPBROADCASTQ   48(R8), Z17
 	VPMULTISHIFTQB Z17, Z0, Z17
 	VPERMPS        Z1, Z17, Z17
-	VPBROADCASTQ   56(SI), Z18
+	VPBROADCASTQ   56(R8), Z18
 	VPMULTISHIFTQB Z18, Z0, Z18
 	VPERMPS        Z1, Z18, Z18
 	VPBROADCASTQ   (R9), Z19
@@ -23467,7 +27314,7 @@ width8:
 	VFMADD231PS    Z11, Z26, Z10
 	ADDQ           $+512, R10
 	ADDQ           $+512, R12
-	ADDQ           $+64, SI
+	ADDQ           $+64, R8
 	ADDQ           $+64, R9
 	SUBQ           $+128, R13
 	JMP            width8
@@ -23475,16 +27322,16 @@ width8:
 width8done:
 	CMPQ           R13, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z11
+	VPBROADCASTQ   (R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
-	VPBROADCASTQ   8(SI), Z12
+	VPBROADCASTQ   8(R8), Z12
 	VPMULTISHIFTQB Z12, Z0, Z12
 	VPERMPS        Z1, Z12, Z12
-	VPBROADCASTQ   16(SI), Z13
+	VPBROADCASTQ   16(R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
-	VPBROADCASTQ   24(SI), Z14
+	VPBROADCASTQ   24(R8), Z14
 	VPMULTISHIFTQB Z14, Z0, Z14
 	VPERMPS        Z1, Z14, Z14
 	VPBROADCASTQ   (R9), Z15
@@ -23549,7 +27396,7 @@ width8done:
 	VFMADD231PS    Z11, Z18, Z10
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R13
 
@@ -23557,7 +27404,7 @@ width4done:
 width1:
 	CMPQ           R13, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z11
+	VPBROADCASTQ   (R8), Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS        Z1, Z11, Z11
 	VPBROADCASTQ   (R9), Z12
@@ -23577,7 +27424,7 @@ width1:
 	VFMADD231PS    Z13, Z12, Z10
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R13
 	JMP            width1
@@ -23592,7 +27439,7 @@ width1done:
 	SHRQ           $0x01, R13
 	BZHIL          R13, R15, R14
 	KMOVW          R14, K2
-	VMOVDQU8.Z     (SI), K2, X11
+	VMOVDQU8.Z     (R8), K2, X11
 	VPBROADCASTQ   X11, Z11
 	VPMULTISHIFTQB Z11, Z0, Z11
 	VPERMPS.Z      Z1, Z11, K1, Z11
@@ -23642,53 +27489,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z4, Z4, Z3
 	VSHUFF32X4    $0xdd, Z4, Z4, Z4
 	VADDPS        Z3, Z4, Z3
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
+	VMOVHPS       X3, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z3, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead208done
 
 ahead208:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead208fewer
 
 ahead208four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead208four
 
@@ -23697,27 +27597,27 @@ ahead208fewer:
 	JZ   ahead208touched
 
 ahead208one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead208one
 
 ahead208touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead208done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead208row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead208done
 
 ahead208row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead208
 
@@ -23725,78 +27625,100 @@ ahead208done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead209done
 
 ahead209:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead209fewer
 
 ahead209four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead209four
 
@@ -23805,28 +27727,28 @@ ahead209fewer:
 	JZ   ahead209touched
 
 ahead209one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead209one
 
 ahead209touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead209done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead209row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead209done
 
 ahead209row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead209
 
 ahead209done:
@@ -23842,25 +27764,25 @@ ahead209done:
 	VMOVAPS Z2, Z12
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset210
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset210:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset211
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset211:
 third:
@@ -23875,16 +27797,16 @@ third:
 width4:
 	CMPQ           R13, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z13
+	VPBROADCASTQ   (R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
-	VPBROADCASTQ   8(SI), Z14
+	VPBROADCASTQ   8(R8), Z14
 	VPMULTISHIFTQB Z14, Z0, Z14
 	VPERMPS        Z1, Z14, Z14
-	VPBROADCASTQ   16(SI), Z15
+	VPBROADCASTQ   16(R8), Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS        Z1, Z15, Z15
-	VPBROADCASTQ   24(SI), Z16
+	VPBROADCASTQ   24(R8), Z16
 	VPMULTISHIFTQB Z16, Z0, Z16
 	VPERMPS        Z1, Z16, Z16
 	VPBROADCASTQ   (R9), Z17
@@ -23961,7 +27883,7 @@ width4:
 	VFMADD231PS    Z13, Z20, Z12
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R13
 	JMP            width4
@@ -23970,7 +27892,7 @@ width4done:
 width1:
 	CMPQ           R13, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z13
+	VPBROADCASTQ   (R8), Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS        Z1, Z13, Z13
 	VPBROADCASTQ   (R9), Z14
@@ -23993,7 +27915,7 @@ width1:
 	VFMADD231PS    Z15, Z14, Z12
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R13
 	JMP            width1
@@ -24008,7 +27930,7 @@ width1done:
 	SHRQ           $0x01, R13
 	BZHIL          R13, R15, R14
 	KMOVW          R14, K2
-	VMOVDQU8.Z     (SI), K2, X13
+	VMOVDQU8.Z     (R8), K2, X13
 	VPBROADCASTQ   X13, Z13
 	VPMULTISHIFTQB Z13, Z0, Z13
 	VPERMPS.Z      Z1, Z13, K1, Z13
@@ -24071,59 +27993,112 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z5, Z4
 	VSHUFF32X4    $0xdd, Z3, Z5, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVLPS       X3, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVSS        X3, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead212done
 
 ahead212:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead212fewer
 
 ahead212four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead212four
 
@@ -24132,27 +28107,27 @@ ahead212fewer:
 	JZ   ahead212touched
 
 ahead212one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead212one
 
 ahead212touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead212done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead212row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead212done
 
 ahead212row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead212
 
@@ -24160,78 +28135,100 @@ ahead212done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead213done
 
 ahead213:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead213fewer
 
 ahead213four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead213four
 
@@ -24240,28 +28237,28 @@ ahead213fewer:
 	JZ   ahead213touched
 
 ahead213one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead213one
 
 ahead213touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead213done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead213row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead213done
 
 ahead213row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead213
 
 ahead213done:
@@ -24279,25 +28276,25 @@ ahead213done:
 	VMOVAPS Z2, Z14
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset214
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset214:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset215
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset215:
 third:
@@ -24312,16 +28309,16 @@ third:
 width4:
 	CMPQ           R13, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z15
+	VPBROADCASTQ   (R8), Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS        Z1, Z15, Z15
-	VPBROADCASTQ   8(SI), Z16
+	VPBROADCASTQ   8(R8), Z16
 	VPMULTISHIFTQB Z16, Z0, Z16
 	VPERMPS        Z1, Z16, Z16
-	VPBROADCASTQ   16(SI), Z17
+	VPBROADCASTQ   16(R8), Z17
 	VPMULTISHIFTQB Z17, Z0, Z17
 	VPERMPS        Z1, Z17, Z17
-	VPBROADCASTQ   24(SI), Z18
+	VPBROADCASTQ   24(R8), Z18
 	VPMULTISHIFTQB Z18, Z0, Z18
 	VPERMPS        Z1, Z18, Z18
 	VPBROADCASTQ   (R9), Z19
@@ -24410,7 +28407,7 @@ width4:
 	VFMADD231PS    Z15, Z22, Z14
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R13
 	JMP            width4
@@ -24419,7 +28416,7 @@ width4done:
 width1:
 	CMPQ           R13, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z15
+	VPBROADCASTQ   (R8), Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS        Z1, Z15, Z15
 	VPBROADCASTQ   (R9), Z16
@@ -24445,7 +28442,7 @@ width1:
 	VFMADD231PS    Z17, Z16, Z14
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R13
 	JMP            width1
@@ -24460,7 +28457,7 @@ width1done:
 	SHRQ           $0x01, R13
 	BZHIL          R13, R15, R14
 	KMOVW          R14, K2
-	VMOVDQU8.Z     (SI), K2, X15
+	VMOVDQU8.Z     (R8), K2, X15
 	VPBROADCASTQ   X15, Z15
 	VPMULTISHIFTQB Z15, Z0, Z15
 	VPERMPS.Z      Z1, Z15, K1, Z15
@@ -24530,61 +28527,114 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z5, Z4
 	VSHUFF32X4    $0xdd, Z3, Z5, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
+	VMOVHPS       X3, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead216done
 
 ahead216:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead216fewer
 
 ahead216four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead216four
 
@@ -24593,27 +28643,27 @@ ahead216fewer:
 	JZ   ahead216touched
 
 ahead216one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead216one
 
 ahead216touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead216done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead216row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead216done
 
 ahead216row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead216
 
@@ -24621,78 +28671,100 @@ ahead216done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead217done
 
 ahead217:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead217fewer
 
 ahead217four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead217four
 
@@ -24701,28 +28773,28 @@ ahead217fewer:
 	JZ   ahead217touched
 
 ahead217one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead217one
 
 ahead217touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead217done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead217row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead217done
 
 ahead217row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead217
 
 ahead217done:
@@ -24742,25 +28814,25 @@ ahead217done:
 	VMOVAPS Z2, Z16
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset218
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset218:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset219
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset219:
 third:
@@ -24775,16 +28847,16 @@ third:
 width4:
 	CMPQ           R14, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z17
+	VPBROADCASTQ   (R8), Z17
 	VPMULTISHIFTQB Z17, Z0, Z17
 	VPERMPS        Z1, Z17, Z17
-	VPBROADCASTQ   8(SI), Z18
+	VPBROADCASTQ   8(R8), Z18
 	VPMULTISHIFTQB Z18, Z0, Z18
 	VPERMPS        Z1, Z18, Z18
-	VPBROADCASTQ   16(SI), Z19
+	VPBROADCASTQ   16(R8), Z19
 	VPMULTISHIFTQB Z19, Z0, Z19
 	VPERMPS        Z1, Z19, Z19
-	VPBROADCASTQ   24(SI), Z20
+	VPBROADCASTQ   24(R8), Z20
 	VPMULTISHIFTQB Z20, Z0, Z20
 	VPERMPS        Z1, Z20, Z20
 	VPBROADCASTQ   (R9), Z21
@@ -24885,7 +28957,7 @@ width4:
 	VFMADD231PS    Z17, Z24, Z16
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R14
 	JMP            width4
@@ -24894,7 +28966,7 @@ width4done:
 width1:
 	CMPQ           R14, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z17
+	VPBROADCASTQ   (R8), Z17
 	VPMULTISHIFTQB Z17, Z0, Z17
 	VPERMPS        Z1, Z17, Z17
 	VPBROADCASTQ   (R9), Z18
@@ -24923,7 +28995,7 @@ width1:
 	VFMADD231PS    Z19, Z18, Z16
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R14
 	JMP            width1
@@ -24938,7 +29010,7 @@ width1done:
 	SHRQ           $0x01, R14
 	BZHIL          R14, BP, R15
 	KMOVW          R15, K2
-	VMOVDQU8.Z     (SI), K2, X17
+	VMOVDQU8.Z     (R8), K2, X17
 	VPBROADCASTQ   X17, Z17
 	VPMULTISHIFTQB Z17, Z0, Z17
 	VPERMPS.Z      Z1, Z17, K1, Z17
@@ -25018,67 +29090,120 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z6, Z4
 	VSHUFF32X4    $0xdd, Z3, Z6, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
 	VMOVLPS       X3, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
 	VMOVSS        X3, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead220done
 
 ahead220:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead220fewer
 
 ahead220four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead220four
 
@@ -25087,27 +29212,27 @@ ahead220fewer:
 	JZ   ahead220touched
 
 ahead220one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead220one
 
 ahead220touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead220done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead220row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead220done
 
 ahead220row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead220
 
@@ -25115,78 +29240,100 @@ ahead220done:
 	VZEROUPPER
 	RET
 
-// func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $24-88
+TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $48-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead221done
 
 ahead221:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead221fewer
 
 ahead221four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead221four
 
@@ -25195,28 +29342,28 @@ ahead221fewer:
 	JZ   ahead221touched
 
 ahead221one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead221one
 
 ahead221touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead221done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead221row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead221done
 
 ahead221row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead221
 
 ahead221done:
@@ -25238,25 +29385,25 @@ ahead221done:
 	VMOVAPS Z2, Z18
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset222
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset222:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset223
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset223:
 third:
@@ -25271,16 +29418,16 @@ third:
 width4:
 	CMPQ           R14, $+64
 	JLT            width4done
-	VPBROADCASTQ   (SI), Z19
+	VPBROADCASTQ   (R8), Z19
 	VPMULTISHIFTQB Z19, Z0, Z19
 	VPERMPS        Z1, Z19, Z19
-	VPBROADCASTQ   8(SI), Z20
+	VPBROADCASTQ   8(R8), Z20
 	VPMULTISHIFTQB Z20, Z0, Z20
 	VPERMPS        Z1, Z20, Z20
-	VPBROADCASTQ   16(SI), Z21
+	VPBROADCASTQ   16(R8), Z21
 	VPMULTISHIFTQB Z21, Z0, Z21
 	VPERMPS        Z1, Z21, Z21
-	VPBROADCASTQ   24(SI), Z22
+	VPBROADCASTQ   24(R8), Z22
 	VPMULTISHIFTQB Z22, Z0, Z22
 	VPERMPS        Z1, Z22, Z22
 	VPBROADCASTQ   (R9), Z23
@@ -25393,7 +29540,7 @@ width4:
 	VFMADD231PS    Z19, Z26, Z18
 	ADDQ           $+256, R10
 	ADDQ           $+256, R12
-	ADDQ           $+32, SI
+	ADDQ           $+32, R8
 	ADDQ           $+32, R9
 	SUBQ           $+64, R14
 	JMP            width4
@@ -25402,7 +29549,7 @@ width4done:
 width1:
 	CMPQ           R14, $+16
 	JLT            width1done
-	VPBROADCASTQ   (SI), Z19
+	VPBROADCASTQ   (R8), Z19
 	VPMULTISHIFTQB Z19, Z0, Z19
 	VPERMPS        Z1, Z19, Z19
 	VPBROADCASTQ   (R9), Z20
@@ -25434,7 +29581,7 @@ width1:
 	VFMADD231PS    Z21, Z20, Z18
 	ADDQ           $+64, R10
 	ADDQ           $+64, R12
-	ADDQ           $+8, SI
+	ADDQ           $+8, R8
 	ADDQ           $+8, R9
 	SUBQ           $+16, R14
 	JMP            width1
@@ -25449,7 +29596,7 @@ width1done:
 	SHRQ           $0x01, R14
 	BZHIL          R14, BP, R15
 	KMOVW          R15, K2
-	VMOVDQU8.Z     (SI), K2, X19
+	VMOVDQU8.Z     (R8), K2, X19
 	VPBROADCASTQ   X19, Z19
 	VPMULTISHIFTQB Z19, Z0, Z19
 	VPERMPS.Z      Z1, Z19, K1, Z19
@@ -25536,69 +29683,122 @@ reduce:
 	VSHUFF32X4    $0x88, Z3, Z6, Z4
 	VSHUFF32X4    $0xdd, Z3, Z6, Z3
 	VADDPS        Z4, Z3, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
 	VMOVLPS       X3, (R9)
-	VMOVHPS       X3, (R9)(SI*1)
+	VMOVHPS       X3, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x02, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x03, Z4, X3
 	VMOVSS        X3, (R9)
-	VEXTRACTPS    $0x02, X3, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X3, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead224done
 
 ahead224:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead224fewer
 
 ahead224four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead224four
 
@@ -25607,27 +29807,27 @@ ahead224fewer:
 	JZ   ahead224touched
 
 ahead224one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead224one
 
 ahead224touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead224done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead224row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead224done
 
 ahead224row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead224
 

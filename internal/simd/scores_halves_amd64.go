@@ -7,39 +7,39 @@ package simd
 // scoresF16x1Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x2Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x3Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresF16x4Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x1Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x2Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x3Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresBF16x4Halves computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

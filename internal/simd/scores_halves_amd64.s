@@ -4,13 +4,12 @@
 
 #include "textflag.h"
 
-// func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresF16x1Halves(SB), NOSPLIT, $64-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -19,37 +18,62 @@ TEXT ·scoresF16x1Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -63,7 +87,7 @@ block:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -126,7 +150,7 @@ key4:
 width8:
 	CMPQ  R12, $+64
 	JLT   width8done
-	MOVQ  24(SP), R13
+	MOVQ  32(SP), R13
 	TESTQ R13, R13
 	JZ    ahead5done
 
@@ -161,19 +185,19 @@ ahead5one:
 ahead5touched:
 	TESTQ SI, SI
 	JNZ   ahead5done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead5row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead5done
 
 ahead5row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R13, R13
 	JNZ   ahead5
 
@@ -317,8 +341,8 @@ reduce:
 	MOVQ       stride+8(FP), DX
 	MOVQ       keys+48(FP), DI
 	SHLQ       $0x02, DX
-	MOVQ       s+0(FP), DX
-	SUBQ       (SP), DI
+	MOVQ       (SP), DX
+	SUBQ       8(SP), DI
 	CMPQ       DI, $+4
 	JLT        fewer
 	VMOVUPS    X1, (DX)
@@ -331,13 +355,66 @@ fewer:
 	VMOVUPS X1, K1, (DX)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R12
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R12
 	ADDQ  $+4, R12
-	MOVQ  R12, (SP)
+	MOVQ  R12, 8(SP)
 	CMPQ  R12, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead6done
@@ -373,19 +450,19 @@ ahead6one:
 ahead6touched:
 	TESTQ SI, SI
 	JNZ   ahead6done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead6row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead6done
 
 ahead6row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead6
 
@@ -411,13 +488,12 @@ DATA lanesHalves<>+56(SB)/4, $0xffffffff
 DATA lanesHalves<>+60(SB)/4, $0xffffffff
 GLOBL lanesHalves<>(SB), RODATA|NOPTR, $64
 
-// func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresF16x2Halves(SB), NOSPLIT, $64-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -426,37 +502,62 @@ TEXT ·scoresF16x2Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -474,7 +575,7 @@ block:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -537,7 +638,7 @@ key4:
 width4:
 	CMPQ  R13, $+32
 	JLT   width4done
-	MOVQ  24(SP), R14
+	MOVQ  32(SP), R14
 	TESTQ R14, R14
 	JZ    ahead11done
 
@@ -572,19 +673,19 @@ ahead11one:
 ahead11touched:
 	TESTQ SI, SI
 	JNZ   ahead11done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead11row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead11done
 
 ahead11row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R14, R14
 	JNZ   ahead11
 
@@ -734,8 +835,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X2, (DI)
@@ -754,13 +855,66 @@ fewer:
 	VMOVUPS      X1, K1, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R13
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R13
 	ADDQ  $+4, R13
-	MOVQ  R13, (SP)
+	MOVQ  R13, 8(SP)
 	CMPQ  R13, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
@@ -796,19 +950,19 @@ ahead12one:
 ahead12touched:
 	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead12row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead12done
 
 ahead12row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead12
 
@@ -816,13 +970,12 @@ ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x3Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresF16x3Halves(SB), NOSPLIT, $64-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -831,37 +984,62 @@ TEXT ·scoresF16x3Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -883,7 +1061,7 @@ block:
 	VMOVAPS Y0, Y10
 	VMOVAPS Y0, Y11
 	VMOVAPS Y0, Y12
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -947,7 +1125,7 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  24(SP), R15
+	MOVQ  32(SP), R15
 	TESTQ R15, R15
 	JZ    ahead17done
 
@@ -982,19 +1160,19 @@ ahead17one:
 ahead17touched:
 	TESTQ SI, SI
 	JNZ   ahead17done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead17row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead17done
 
 ahead17row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R15, R15
 	JNZ   ahead17
 
@@ -1192,8 +1370,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X2, (DI)
@@ -1216,13 +1394,66 @@ fewer:
 	VMOVUPS      X1, K1, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R14
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R14
 	ADDQ  $+4, R14
-	MOVQ  R14, (SP)
+	MOVQ  R14, 8(SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead18done
@@ -1258,19 +1489,19 @@ ahead18one:
 ahead18touched:
 	TESTQ SI, SI
 	JNZ   ahead18done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead18row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead18done
 
 ahead18row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead18
 
@@ -1278,13 +1509,12 @@ ahead18done:
 	VZEROUPPER
 	RET
 
-// func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresF16x4Halves(SB), NOSPLIT, $64-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -1293,37 +1523,62 @@ TEXT ·scoresF16x4Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -1349,7 +1604,7 @@ block:
 	VMOVAPS Y0, Y14
 	VMOVAPS Y0, Y15
 	VMOVAPS Y0, Y16
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -1413,7 +1668,7 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  24(SP), R15
+	MOVQ  32(SP), R15
 	TESTQ R15, R15
 	JZ    ahead23done
 
@@ -1448,19 +1703,19 @@ ahead23one:
 ahead23touched:
 	TESTQ SI, SI
 	JNZ   ahead23done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead23row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead23done
 
 ahead23row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R15, R15
 	JNZ   ahead23
 
@@ -1700,8 +1955,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X2, (DI)
@@ -1730,13 +1985,66 @@ fewer:
 	VMOVUPS      X1, K1, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R14
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R14
 	ADDQ  $+4, R14
-	MOVQ  R14, (SP)
+	MOVQ  R14, 8(SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
@@ -1772,19 +2080,19 @@ ahead24one:
 ahead24touched:
 	TESTQ SI, SI
 	JNZ   ahead24done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead24row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead24done
 
 ahead24row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead24
 
@@ -1792,16 +2100,15 @@ ahead24done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $64-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -1810,37 +2117,62 @@ TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x06, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -1854,7 +2186,7 @@ block:
 	VMOVAPS Y1, Y3
 	VMOVAPS Y1, Y4
 	VMOVAPS Y1, Y5
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -1917,7 +2249,7 @@ key4:
 width8:
 	CMPQ  R12, $+64
 	JLT   width8done
-	MOVQ  24(SP), R13
+	MOVQ  32(SP), R13
 	TESTQ R13, R13
 	JZ    ahead29done
 
@@ -1952,19 +2284,19 @@ ahead29one:
 ahead29touched:
 	TESTQ SI, SI
 	JNZ   ahead29done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead29row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead29done
 
 ahead29row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R13, R13
 	JNZ   ahead29
 
@@ -2148,8 +2480,8 @@ reduce:
 	MOVQ       stride+8(FP), DX
 	MOVQ       keys+48(FP), DI
 	SHLQ       $0x02, DX
-	MOVQ       s+0(FP), DX
-	SUBQ       (SP), DI
+	MOVQ       (SP), DX
+	SUBQ       8(SP), DI
 	CMPQ       DI, $+4
 	JLT        fewer
 	VMOVUPS    X2, (DX)
@@ -2162,13 +2494,66 @@ fewer:
 	VMOVUPS X2, K2, (DX)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R12
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R12
 	ADDQ  $+4, R12
-	MOVQ  R12, (SP)
+	MOVQ  R12, 8(SP)
 	CMPQ  R12, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead30done
@@ -2204,19 +2589,19 @@ ahead30one:
 ahead30touched:
 	TESTQ SI, SI
 	JNZ   ahead30done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead30row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead30done
 
 ahead30row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead30
 
@@ -2234,16 +2619,15 @@ DATA bf16PlacesHalves<>+24(SB)/4, $0x00060006
 DATA bf16PlacesHalves<>+28(SB)/4, $0x00070007
 GLOBL bf16PlacesHalves<>(SB), RODATA|NOPTR, $32
 
-// func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $64-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -2252,37 +2636,62 @@ TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -2300,7 +2709,7 @@ block:
 	VMOVAPS Y1, Y7
 	VMOVAPS Y1, Y8
 	VMOVAPS Y1, Y9
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -2363,7 +2772,7 @@ key4:
 width4:
 	CMPQ  R13, $+32
 	JLT   width4done
-	MOVQ  24(SP), R14
+	MOVQ  32(SP), R14
 	TESTQ R14, R14
 	JZ    ahead35done
 
@@ -2398,19 +2807,19 @@ ahead35one:
 ahead35touched:
 	TESTQ SI, SI
 	JNZ   ahead35done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead35row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead35done
 
 ahead35row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R14, R14
 	JNZ   ahead35
 
@@ -2584,8 +2993,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X3, (DI)
@@ -2604,13 +3013,66 @@ fewer:
 	VMOVUPS      X2, K2, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R13
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R13
 	ADDQ  $+4, R13
-	MOVQ  R13, (SP)
+	MOVQ  R13, 8(SP)
 	CMPQ  R13, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead36done
@@ -2646,19 +3108,19 @@ ahead36one:
 ahead36touched:
 	TESTQ SI, SI
 	JNZ   ahead36done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead36row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead36done
 
 ahead36row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead36
 
@@ -2666,16 +3128,15 @@ ahead36done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $64-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -2684,37 +3145,62 @@ TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -2736,7 +3222,7 @@ block:
 	VMOVAPS Y1, Y11
 	VMOVAPS Y1, Y12
 	VMOVAPS Y1, Y13
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -2800,7 +3286,7 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  24(SP), R15
+	MOVQ  32(SP), R15
 	TESTQ R15, R15
 	JZ    ahead41done
 
@@ -2835,19 +3321,19 @@ ahead41one:
 ahead41touched:
 	TESTQ SI, SI
 	JNZ   ahead41done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead41row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead41done
 
 ahead41row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R15, R15
 	JNZ   ahead41
 
@@ -3069,8 +3555,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X3, (DI)
@@ -3093,13 +3579,66 @@ fewer:
 	VMOVUPS      X2, K2, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R14
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R14
 	ADDQ  $+4, R14
-	MOVQ  R14, (SP)
+	MOVQ  R14, 8(SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead42done
@@ -3135,19 +3674,19 @@ ahead42one:
 ahead42touched:
 	TESTQ SI, SI
 	JNZ   ahead42done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead42row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead42done
 
 ahead42row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead42
 
@@ -3155,16 +3694,15 @@ ahead42done:
 	VZEROUPPER
 	RET
 
-// func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $32-88
+TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $64-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
 	XORL         AX, AX
 	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVQ         $+0, (SP)
 	MOVQ         keys+48(FP), CX
 	MOVQ         dim+24(FP), AX
 	ADDQ         $+3, CX
@@ -3173,37 +3711,62 @@ TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $32-88
 	SHRQ         $0x05, AX
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, 8(SP)
-	MOVQ         $+0, 24(SP)
-	XORQ         BX, BX
-	XORQ         SI, SI
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), DI
-	MOVQ         (DX), BX
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         BX, DX
-	ADDQ         ahead+56(FP), BX
-	MOVQ         AX, 16(SP)
-	MOVQ         DI, SI
-	SHLQ         $0x06, DI
-	ADDQ         DI, DX
-	IMULQ        AX, DI
-	CMPQ         DX, DI
-	JNE          apart
-	MOVQ         $+1, 16(SP)
-	IMULQ        AX, SI
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, 16(SP)
+	MOVQ  $+0, 32(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 24(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 24(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
+	IMULQ aheadLines+88(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 24(SP)
+	MOVQ  AX, 32(SP)
 
 nothingAhead:
+	MOVQ    $+0, 48(SP)
+	MOVQ    $+0, 56(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 48(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 40(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	MOVQ  AX, (SP)
+	MOVQ  $+0, 8(SP)
 	MOVQ  off+40(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -3229,7 +3792,7 @@ block:
 	VMOVAPS Y1, Y15
 	VMOVAPS Y1, Y16
 	VMOVAPS Y1, Y17
-	MOVQ    (SP), DX
+	MOVQ    8(SP), DX
 	MOVQ    k+32(FP), DI
 	ADDQ    AX, DI
 	INCQ    DX
@@ -3293,7 +3856,7 @@ key4:
 width4:
 	CMPQ  R14, $+32
 	JLT   width4done
-	MOVQ  24(SP), R15
+	MOVQ  32(SP), R15
 	TESTQ R15, R15
 	JZ    ahead47done
 
@@ -3328,19 +3891,19 @@ ahead47one:
 ahead47touched:
 	TESTQ SI, SI
 	JNZ   ahead47done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead47row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead47done
 
 ahead47row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ R15, R15
 	JNZ   ahead47
 
@@ -3604,8 +4167,8 @@ reduce:
 	MOVQ         stride+8(FP), DX
 	MOVQ         keys+48(FP), R8
 	SHLQ         $0x02, DX
-	MOVQ         s+0(FP), DI
-	SUBQ         (SP), R8
+	MOVQ         (SP), DI
+	SUBQ         8(SP), R8
 	CMPQ         R8, $+4
 	JLT          fewer
 	VMOVUPS      X3, (DI)
@@ -3634,13 +4197,66 @@ fewer:
 	VMOVUPS      X2, K2, (DI)
 
 stored:
-	ADDQ  $+16, s+0(FP)
-	MOVQ  (SP), R14
+	ADDQ  $+16, (SP)
+	MOVQ  8(SP), R14
 	ADDQ  $+4, R14
-	MOVQ  R14, (SP)
+	MOVQ  R14, 8(SP)
 	CMPQ  R14, keys+48(FP)
 	JLT   block
-	MOVQ  24(SP), AX
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  40(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    48(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 56(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 48(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 40(SP)
+	JMP     stretch
+
+stretched:
+	MOVQ  32(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead48done
@@ -3676,19 +4292,19 @@ ahead48one:
 ahead48touched:
 	TESTQ SI, SI
 	JNZ   ahead48done
-	MOVQ  8(SP), SI
+	MOVQ  16(SP), SI
 	INCQ  SI
-	MOVQ  SI, 8(SP)
-	CMPQ  SI, 16(SP)
+	MOVQ  SI, 16(SP)
+	CMPQ  SI, 24(SP)
 	JLT   ahead48row
-	MOVQ  $+0, 24(SP)
+	MOVQ  $+0, 32(SP)
 	JMP   ahead48done
 
 ahead48row:
-	MOVQ  aheadOff+64(FP), BX
+	MOVQ  aheadOff+72(FP), BX
 	MOVQ  (BX)(SI*8), BX
-	ADDQ  ahead+56(FP), BX
-	MOVQ  aheadLines+80(FP), SI
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead48
 

@@ -7,39 +7,39 @@ package simd
 // scoresE4M3x1VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x2VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x3VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE4M3x4VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x1VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 1 rows.
 //
 //go:noescape
-func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x2VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 2 rows.
 //
 //go:noescape
-func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x3VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 3 rows.
 //
 //go:noescape
-func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 
 // scoresE5M2x4VNNI computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for 4 rows.
 //
 //go:noescape
-func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)

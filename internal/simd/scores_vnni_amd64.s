@@ -4,79 +4,101 @@
 
 #include "textflag.h"
 
-// func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead1done
 
 ahead1:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead1fewer
 
 ahead1four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead1four
 
@@ -85,28 +107,28 @@ ahead1fewer:
 	JZ   ahead1touched
 
 ahead1one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead1one
 
 ahead1touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead1done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead1row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead1done
 
 ahead1row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead1
 
 ahead1done:
@@ -114,25 +136,25 @@ ahead1done:
 	VMOVAPS Z3, Z5
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset2
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset2:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset3
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset3:
 third:
@@ -145,7 +167,7 @@ third:
 width4:
 	CMPQ            R11, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z7
+	VPERMB          (R8), Z0, Z7
 	VMOVDQA64       Z7, Z6
 	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z6
 	VMOVDQA64       Z7, Z8
@@ -182,7 +204,7 @@ width4:
 	VFMADD231PS     Z6, Z9, Z4
 	VFMADD231PS     Z6, Z13, Z5
 	ADDQ            $+256, R10
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R11
 	JMP             width4
@@ -204,43 +226,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z5, Z5, Z4
 	VSHUFF32X4 $0xdd, Z5, Z5, Z5
 	VADDPS     Z4, Z5, Z4
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X4, (SI)
+	VMOVLPS    X4, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X4, (SI)
+	VMOVSS X4, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead4done
 
 ahead4:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead4fewer
 
 ahead4four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead4four
 
@@ -249,27 +324,27 @@ ahead4fewer:
 	JZ   ahead4touched
 
 ahead4one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead4one
 
 ahead4touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead4done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead4row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead4done
 
 ahead4row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead4
 
@@ -373,79 +448,101 @@ GLOBL signsVNNI<>(SB), RODATA|NOPTR, $4
 DATA upperHalfVNNI<>+0(SB)/4, $0xffff0000
 GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
-// func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead5done
 
 ahead5:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead5fewer
 
 ahead5four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead5four
 
@@ -454,28 +551,28 @@ ahead5fewer:
 	JZ   ahead5touched
 
 ahead5one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead5one
 
 ahead5touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead5done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead5row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead5done
 
 ahead5row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead5
 
 ahead5done:
@@ -485,25 +582,25 @@ ahead5done:
 	VMOVAPS Z3, Z7
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset6
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset6:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset7
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset7:
 third:
@@ -516,7 +613,7 @@ third:
 width4:
 	CMPQ            R12, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z9
+	VPERMB          (R8), Z0, Z9
 	VMOVDQA64       Z9, Z8
 	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z8
 	VMOVDQA64       Z9, Z10
@@ -565,7 +662,7 @@ width4:
 	VFMADD231PS     Z8, Z11, Z6
 	VFMADD231PS     Z8, Z15, Z7
 	ADDQ            $+256, R10
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R12
 	JMP             width4
@@ -590,45 +687,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z4, Z4, Z5
 	VSHUFF32X4 $0xdd, Z4, Z4, Z4
 	VADDPS     Z5, Z4, Z5
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X5, (R9)
-	VMOVHPS    X5, (R9)(SI*1)
+	VMOVHPS    X5, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X5, (R9)
-	VEXTRACTPS $0x02, X5, (R9)(SI*1)
+	VEXTRACTPS $0x02, X5, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead8done
 
 ahead8:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead8fewer
 
 ahead8four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead8four
 
@@ -637,27 +787,27 @@ ahead8fewer:
 	JZ   ahead8touched
 
 ahead8one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead8one
 
 ahead8touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead8done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead8row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead8done
 
 ahead8row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead8
 
@@ -665,79 +815,101 @@ ahead8done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead9done
 
 ahead9:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead9fewer
 
 ahead9four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead9four
 
@@ -746,28 +918,28 @@ ahead9fewer:
 	JZ   ahead9touched
 
 ahead9one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead9one
 
 ahead9touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead9done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead9row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead9done
 
 ahead9row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead9
 
 ahead9done:
@@ -779,25 +951,25 @@ ahead9done:
 	VMOVAPS Z3, Z9
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset10
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset10:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset11
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset11:
 third:
@@ -811,7 +983,7 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z11
+	VPERMB          (R8), Z0, Z11
 	VMOVDQA64       Z11, Z10
 	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z10
 	VMOVDQA64       Z11, Z12
@@ -873,7 +1045,7 @@ width4:
 	VFMADD231PS     Z10, Z17, Z9
 	ADDQ            $+256, R10
 	ADDQ            $+256, R12
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R13
 	JMP             width4
@@ -904,51 +1076,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z5, Z5, Z4
 	VSHUFF32X4    $0xdd, Z5, Z5, Z5
 	VADDPS        Z4, Z5, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVLPS       X4, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVSS        X4, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead12done
 
 ahead12:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead12fewer
 
 ahead12four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead12four
 
@@ -957,27 +1182,27 @@ ahead12fewer:
 	JZ   ahead12touched
 
 ahead12one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead12one
 
 ahead12touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead12done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead12row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead12done
 
 ahead12row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead12
 
@@ -985,79 +1210,101 @@ ahead12done:
 	VZEROUPPER
 	RET
 
-// func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead13done
 
 ahead13:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead13fewer
 
 ahead13four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead13four
 
@@ -1066,28 +1313,28 @@ ahead13fewer:
 	JZ   ahead13touched
 
 ahead13one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead13one
 
 ahead13touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead13done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead13row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead13done
 
 ahead13row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead13
 
 ahead13done:
@@ -1101,25 +1348,25 @@ ahead13done:
 	VMOVAPS Z3, Z11
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset14
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset14:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset15
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset15:
 third:
@@ -1133,7 +1380,7 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z13
+	VPERMB          (R8), Z0, Z13
 	VMOVDQA64       Z13, Z12
 	VPERMI2B        E4M3Lower64VNNI<>+0(SB), Z1, Z12
 	VMOVDQA64       Z13, Z14
@@ -1207,7 +1454,7 @@ width4:
 	VFMADD231PS     Z12, Z19, Z11
 	ADDQ            $+256, R10
 	ADDQ            $+256, R12
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R13
 	JMP             width4
@@ -1241,53 +1488,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z5, Z5, Z4
 	VSHUFF32X4    $0xdd, Z5, Z5, Z5
 	VADDPS        Z4, Z5, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
+	VMOVHPS       X4, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead16done
 
 ahead16:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead16fewer
 
 ahead16four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead16four
 
@@ -1296,27 +1596,27 @@ ahead16fewer:
 	JZ   ahead16touched
 
 ahead16one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead16one
 
 ahead16touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead16done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead16row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead16done
 
 ahead16row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead16
 
@@ -1324,79 +1624,101 @@ ahead16done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead17done
 
 ahead17:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead17fewer
 
 ahead17four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead17four
 
@@ -1405,28 +1727,28 @@ ahead17fewer:
 	JZ   ahead17touched
 
 ahead17one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead17one
 
 ahead17touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead17done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead17row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead17done
 
 ahead17row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead17
 
 ahead17done:
@@ -1434,25 +1756,25 @@ ahead17done:
 	VMOVAPS Z3, Z5
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset18
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset18:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset19
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset19:
 third:
@@ -1465,7 +1787,7 @@ third:
 width4:
 	CMPQ            R11, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z7
+	VPERMB          (R8), Z0, Z7
 	VMOVDQA64       Z7, Z6
 	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z6
 	VMOVDQA64       Z7, Z8
@@ -1502,7 +1824,7 @@ width4:
 	VFMADD231PS     Z6, Z9, Z4
 	VFMADD231PS     Z6, Z13, Z5
 	ADDQ            $+256, R10
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R11
 	JMP             width4
@@ -1524,43 +1846,96 @@ reduce:
 	VSHUFF32X4 $0x88, Z5, Z5, Z4
 	VSHUFF32X4 $0xdd, Z5, Z5, Z5
 	VADDPS     Z4, Z5, Z4
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, SI
-	LEAQ       1(BX), R9
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R8
+	LEAQ       1(CX), R9
 	CMPQ       R9, keys+48(FP)
 	JEQ        one
-	VMOVLPS    X4, (SI)
+	VMOVLPS    X4, (R8)
 	JMP        stored
 
 one:
-	VMOVSS X4, (SI)
+	VMOVSS X4, (R8)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead20done
 
 ahead20:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead20fewer
 
 ahead20four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead20four
 
@@ -1569,27 +1944,27 @@ ahead20fewer:
 	JZ   ahead20touched
 
 ahead20one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead20one
 
 ahead20touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead20done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead20row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead20done
 
 ahead20row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead20
 
@@ -1669,79 +2044,101 @@ DATA E5M2Upper64VNNI<>+56(SB)/4, $0x47474747
 DATA E5M2Upper64VNNI<>+60(SB)/4, $0x7f7f7f7f
 GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
-// func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead21done
 
 ahead21:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead21fewer
 
 ahead21four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead21four
 
@@ -1750,28 +2147,28 @@ ahead21fewer:
 	JZ   ahead21touched
 
 ahead21one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead21one
 
 ahead21touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead21done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead21row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead21done
 
 ahead21row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead21
 
 ahead21done:
@@ -1781,25 +2178,25 @@ ahead21done:
 	VMOVAPS Z3, Z7
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset22
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset22:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset23
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset23:
 third:
@@ -1812,7 +2209,7 @@ third:
 width4:
 	CMPQ            R12, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z9
+	VPERMB          (R8), Z0, Z9
 	VMOVDQA64       Z9, Z8
 	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z8
 	VMOVDQA64       Z9, Z10
@@ -1861,7 +2258,7 @@ width4:
 	VFMADD231PS     Z8, Z11, Z6
 	VFMADD231PS     Z8, Z15, Z7
 	ADDQ            $+256, R10
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R12
 	JMP             width4
@@ -1886,45 +2283,98 @@ reduce:
 	VSHUFF32X4 $0x88, Z4, Z4, Z5
 	VSHUFF32X4 $0xdd, Z4, Z4, Z4
 	VADDPS     Z5, Z4, Z5
-	MOVQ       stride+8(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       CX, R9
-	LEAQ       1(BX), R10
+	MOVQ       stride+8(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       AX, R9
+	LEAQ       1(CX), R10
 	CMPQ       R10, keys+48(FP)
 	JEQ        one
 	VMOVLPS    X5, (R9)
-	VMOVHPS    X5, (R9)(SI*1)
+	VMOVHPS    X5, (R9)(R8*1)
 	JMP        stored
 
 one:
 	VMOVSS     X5, (R9)
-	VEXTRACTPS $0x02, X5, (R9)(SI*1)
+	VEXTRACTPS $0x02, X5, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead24done
 
 ahead24:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead24fewer
 
 ahead24four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead24four
 
@@ -1933,27 +2383,27 @@ ahead24fewer:
 	JZ   ahead24touched
 
 ahead24one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead24one
 
 ahead24touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead24done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead24row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead24done
 
 ahead24row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead24
 
@@ -1961,79 +2411,101 @@ ahead24done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead25done
 
 ahead25:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead25fewer
 
 ahead25four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead25four
 
@@ -2042,28 +2514,28 @@ ahead25fewer:
 	JZ   ahead25touched
 
 ahead25one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead25one
 
 ahead25touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead25done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead25row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead25done
 
 ahead25row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead25
 
 ahead25done:
@@ -2075,25 +2547,25 @@ ahead25done:
 	VMOVAPS Z3, Z9
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset26
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset26:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset27
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset27:
 third:
@@ -2107,7 +2579,7 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z11
+	VPERMB          (R8), Z0, Z11
 	VMOVDQA64       Z11, Z10
 	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z10
 	VMOVDQA64       Z11, Z12
@@ -2169,7 +2641,7 @@ width4:
 	VFMADD231PS     Z10, Z17, Z9
 	ADDQ            $+256, R10
 	ADDQ            $+256, R12
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R13
 	JMP             width4
@@ -2200,51 +2672,104 @@ reduce:
 	VSHUFF32X4    $0x88, Z5, Z5, Z4
 	VSHUFF32X4    $0xdd, Z5, Z5, Z5
 	VADDPS        Z4, Z5, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVLPS       X4, (R9)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVSS        X4, (R9)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead28done
 
 ahead28:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead28fewer
 
 ahead28four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead28four
 
@@ -2253,27 +2778,27 @@ ahead28fewer:
 	JZ   ahead28touched
 
 ahead28one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead28one
 
 ahead28touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead28done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead28row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead28done
 
 ahead28row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead28
 
@@ -2281,79 +2806,101 @@ ahead28done:
 	VZEROUPPER
 	RET
 
-// func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
+// func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $24-88
+TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $48-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
 	XORL         AX, AX
 	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVQ         s+0(FP), CX
-	XORQ         BX, BX
-	MOVQ         keys+48(FP), SI
-	INCQ         SI
-	SHRQ         $0x01, SI
-	MOVQ         aheadKeys+72(FP), AX
-	MOVQ         $+0, (SP)
-	MOVQ         $+0, 16(SP)
-	XORQ         DI, DI
-	XORQ         R8, R8
+	MOVQ         keys+48(FP), CX
+	INCQ         CX
+	SHRQ         $0x01, CX
+	MOVQ         heads+56(FP), AX
 	TESTQ        AX, AX
-	JZ           nothingAhead
-	MOVQ         aheadOff+64(FP), DX
-	MOVQ         aheadLines+80(FP), R9
-	MOVQ         (DX), DI
-	MOVQ         -8(DX)(AX*8), DX
-	SUBQ         DI, DX
-	ADDQ         ahead+56(FP), DI
-	MOVQ         AX, 8(SP)
-	MOVQ         R9, R8
-	SHLQ         $0x06, R9
-	ADDQ         R9, DX
-	IMULQ        AX, R9
-	CMPQ         DX, R9
-	JNE          apart
-	MOVQ         $+1, 8(SP)
-	IMULQ        AX, R8
+	JZ           oneHead
+	IMULQ        (AX), CX
+
+oneHead:
+	MOVQ  aheadKeys+80(FP), AX
+	MOVQ  $+0, (SP)
+	MOVQ  $+0, 16(SP)
+	XORQ  BX, BX
+	XORQ  SI, SI
+	TESTQ AX, AX
+	JZ    nothingAhead
+	MOVQ  aheadOff+72(FP), DX
+	MOVQ  aheadLines+88(FP), DI
+	MOVQ  (DX), BX
+	MOVQ  -8(DX)(AX*8), DX
+	SUBQ  BX, DX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  AX, 8(SP)
+	MOVQ  DI, SI
+	SHLQ  $0x06, DI
+	ADDQ  DI, DX
+	IMULQ AX, DI
+	CMPQ  DX, DI
+	JNE   apart
+	MOVQ  $+1, 8(SP)
+	IMULQ AX, SI
 
 apart:
-	IMULQ aheadLines+80(FP), AX
-	LEAQ  -1(AX)(SI*1), AX
+	IMULQ aheadLines+88(FP), AX
+	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
-	DIVL  SI
+	DIVL  CX
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ  off+40(FP), DX
-	MOVQ  (DX), AX
-	XORL  SI, SI
+	MOVQ    $+0, 32(SP)
+	MOVQ    $+0, 40(SP)
+	MOVQ    heads+56(FP), AX
+	TESTQ   AX, AX
+	JZ      stretch
+	MOVQ    keys+48(FP), CX
+	MOVQ    48(AX), DX
+	CMPQ    CX, DX
+	CMOVQLT CX, DX
+	MOVQ    DX, keys+48(FP)
+	SUBQ    DX, CX
+	MOVQ    CX, 32(SP)
+	MOVQ    (AX), DX
+	MOVQ    DX, 24(SP)
+
+stretch:
+	MOVQ  s+0(FP), AX
+	XORQ  CX, CX
+	MOVQ  off+40(FP), DI
+	MOVQ  (DI), DX
+	XORL  R8, R8
 	CMPQ  keys+48(FP), $+1
-	SETGT SI
-	MOVQ  (DX)(SI*8), DX
-	SUBQ  AX, DX
+	SETGT R8
+	MOVQ  (DI)(R8*8), DI
+	SUBQ  DX, DI
 
 block:
-	MOVQ  16(SP), SI
-	TESTQ SI, SI
+	MOVQ  16(SP), R8
+	TESTQ R8, R8
 	JZ    ahead29done
 
 ahead29:
-	MOVQ    R8, R9
-	CMPQ    SI, R9
-	CMOVQCS SI, R9
-	SUBQ    R9, R8
+	MOVQ    SI, R9
+	CMPQ    R8, R9
+	CMOVQCS R8, R9
 	SUBQ    R9, SI
+	SUBQ    R9, R8
 	SUBQ    $+4, R9
 	JCS     ahead29fewer
 
 ahead29four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, R9
 	JCC        ahead29four
 
@@ -2362,28 +2909,28 @@ ahead29fewer:
 	JZ   ahead29touched
 
 ahead29one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       R9
 	JNZ        ahead29one
 
 ahead29touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead29done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead29row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead29done
 
 ahead29row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
-	TESTQ SI, SI
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
+	TESTQ R8, R8
 	JNZ   ahead29
 
 ahead29done:
@@ -2397,25 +2944,25 @@ ahead29done:
 	VMOVAPS Z3, Z11
 	MOVQ    off+40(FP), R10
 	MOVQ    k+32(FP), R9
-	LEAQ    (R9)(AX*1), SI
-	LEAQ    1(BX), R11
+	LEAQ    (R9)(DX*1), R8
+	LEAQ    1(CX), R11
 	CMPQ    R11, keys+48(FP)
 	JGE     second
-	ADDQ    DX, AX
-	CMPQ    AX, (R10)(R11*8)
+	ADDQ    DI, DX
+	CMPQ    DX, (R10)(R11*8)
 	JEQ     offset30
-	MOVQ    (R10)(R11*8), AX
+	MOVQ    (R10)(R11*8), DX
 
 offset30:
 second:
-	LEAQ (R9)(AX*1), R9
+	LEAQ (R9)(DX*1), R9
 	INCQ R11
 	CMPQ R11, keys+48(FP)
 	JGE  third
-	ADDQ DX, AX
-	CMPQ AX, (R10)(R11*8)
+	ADDQ DI, DX
+	CMPQ DX, (R10)(R11*8)
 	JEQ  offset31
-	MOVQ (R10)(R11*8), AX
+	MOVQ (R10)(R11*8), DX
 
 offset31:
 third:
@@ -2429,7 +2976,7 @@ third:
 width4:
 	CMPQ            R13, $+64
 	JLT             width4done
-	VPERMB          (SI), Z0, Z13
+	VPERMB          (R8), Z0, Z13
 	VMOVDQA64       Z13, Z12
 	VPERMI2B        E5M2Lower64VNNI<>+0(SB), Z1, Z12
 	VMOVDQA64       Z13, Z14
@@ -2503,7 +3050,7 @@ width4:
 	VFMADD231PS     Z12, Z19, Z11
 	ADDQ            $+256, R10
 	ADDQ            $+256, R12
-	ADDQ            $+64, SI
+	ADDQ            $+64, R8
 	ADDQ            $+64, R9
 	SUBQ            $+64, R13
 	JMP             width4
@@ -2537,53 +3084,106 @@ reduce:
 	VSHUFF32X4    $0x88, Z5, Z5, Z4
 	VSHUFF32X4    $0xdd, Z5, Z5, Z5
 	VADDPS        Z4, Z5, Z4
-	MOVQ          stride+8(FP), SI
-	SHLQ          $0x02, SI
-	MOVQ          CX, R9
-	LEAQ          1(BX), R10
+	MOVQ          stride+8(FP), R8
+	SHLQ          $0x02, R8
+	MOVQ          AX, R9
+	LEAQ          1(CX), R10
 	CMPQ          R10, keys+48(FP)
 	JEQ           one
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VMOVHPS       X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVLPS       X4, (R9)
-	VMOVHPS       X4, (R9)(SI*1)
+	VMOVHPS       X4, (R9)(R8*1)
 	JMP           stored
 
 one:
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
-	LEAQ          (R9)(SI*2), R9
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
+	LEAQ          (R9)(R8*2), R9
 	VEXTRACTF32X4 $0x01, Z4, X4
 	VMOVSS        X4, (R9)
-	VEXTRACTPS    $0x02, X4, (R9)(SI*1)
+	VEXTRACTPS    $0x02, X4, (R9)(R8*1)
 
 stored:
-	ADDQ  $+8, CX
-	ADDQ  $+2, BX
-	CMPQ  BX, keys+48(FP)
+	ADDQ  $+8, AX
+	ADDQ  $+2, CX
+	CMPQ  CX, keys+48(FP)
 	JLT   block
+	MOVQ  heads+56(FP), AX
+	TESTQ AX, AX
+	JZ    stretched
+	DECQ  24(SP)
+	JZ    heads
+	MOVQ  16(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, s+0(FP)
+	MOVQ  24(AX), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, q+16(FP)
+	MOVQ  8(AX), CX
+	SHLQ  $0x00, CX
+	ADDQ  CX, k+32(FP)
+	JMP   stretch
+
+heads:
+	MOVQ    32(SP), DX
+	TESTQ   DX, DX
+	JZ      stretched
+	MOVQ    $+1, 40(SP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   16(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, s+0(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x02, CX
+	ADDQ    CX, s+0(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   24(AX), CX
+	SHLQ    $0x02, CX
+	SUBQ    CX, q+16(FP)
+	MOVQ    (AX), CX
+	DECQ    CX
+	IMULQ   8(AX), CX
+	SHLQ    $0x00, CX
+	SUBQ    CX, k+32(FP)
+	MOVQ    keys+48(FP), CX
+	SHLQ    $0x03, CX
+	ADDQ    CX, off+40(FP)
+	MOVQ    56(AX), CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, keys+48(FP)
+	SUBQ    CX, DX
+	MOVQ    DX, 32(SP)
+	MOVQ    (AX), CX
+	MOVQ    CX, 24(SP)
+	JMP     stretch
+
+stretched:
 	MOVQ  16(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
 	JZ    ahead32done
 
 ahead32:
-	MOVQ    R8, CX
+	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
-	SUBQ    CX, R8
+	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
 	JCS     ahead32fewer
 
 ahead32four:
-	PREFETCHT1 (DI)
-	PREFETCHT1 64(DI)
-	PREFETCHT1 128(DI)
-	PREFETCHT1 192(DI)
-	ADDQ       $+256, DI
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	ADDQ       $+256, BX
 	SUBQ       $+4, CX
 	JCC        ahead32four
 
@@ -2592,27 +3192,27 @@ ahead32fewer:
 	JZ   ahead32touched
 
 ahead32one:
-	PREFETCHT1 (DI)
-	ADDQ       $+64, DI
+	PREFETCHT1 (BX)
+	ADDQ       $+64, BX
 	DECQ       CX
 	JNZ        ahead32one
 
 ahead32touched:
-	TESTQ R8, R8
+	TESTQ SI, SI
 	JNZ   ahead32done
-	MOVQ  (SP), R8
-	INCQ  R8
-	MOVQ  R8, (SP)
-	CMPQ  R8, 8(SP)
+	MOVQ  (SP), SI
+	INCQ  SI
+	MOVQ  SI, (SP)
+	CMPQ  SI, 8(SP)
 	JLT   ahead32row
 	MOVQ  $+0, 16(SP)
 	JMP   ahead32done
 
 ahead32row:
-	MOVQ  aheadOff+64(FP), DI
-	MOVQ  (DI)(R8*8), DI
-	ADDQ  ahead+56(FP), DI
-	MOVQ  aheadLines+80(FP), R8
+	MOVQ  aheadOff+72(FP), BX
+	MOVQ  (BX)(SI*8), BX
+	ADDQ  ahead+64(FP), BX
+	MOVQ  aheadLines+88(FP), SI
 	TESTQ AX, AX
 	JNZ   ahead32
 

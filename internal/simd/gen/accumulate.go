@@ -26,12 +26,13 @@ type accumulate struct {
 	*gen
 	e    elem
 	rows int
+	walk *heads
 }
 
 // begin begins the function.
 func (g accumulate) begin() {
 	name := fmt.Sprintf("accumulate%sx%d%s", g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, "+aheadArgs+")",
+	g.TEXT(name, "func(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, "+headsArg+", "+aheadArgs+")",
 		fmt.Sprintf("computes o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d] for %d rows.", g.rows))
 }
 
@@ -40,12 +41,13 @@ func (g accumulate) emit() {
 	load := g.loader(g.e)
 	zero := g.zero()
 	// What only passes need is kept in memory: rows take most registers.
-	at := g.AllocLocal(8)
-	o, left := g.paramMem("o"), g.AllocLocal(8)
-	g.MOVQ(g.param("dim"), left)
-	g.MOVQ(imm(0), at)
+	at, o, left := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
 	widths := g.widths[g.rows]
 	ahead := g.gen.ahead(g.steps(widths[0]))
+	g.walk = g.walkHeads()
+	g.MOVQ(g.param("dim"), left)
+	g.MOVQ(g.param("o"), o)
+	g.MOVQ(imm(0), at)
 	for _, w := range widths {
 		label := fmt.Sprintf("width%d", w)
 		g.Label(label)
@@ -61,6 +63,7 @@ func (g accumulate) emit() {
 	if !g.tables {
 		g.rest(load, zero, o, left, at, ahead)
 	}
+	g.walk.next()
 	ahead.rest()
 	g.VZEROUPPER()
 	g.RET()
@@ -74,7 +77,16 @@ func (g accumulate) steps(w int) reg.GPVirtual {
 	g.SHRQ(op.U8(log2(w*g.lanes)), passes)
 	g.CMOVQEQ(one, passes)
 	g.IMULQ(passes, n)
+	g.timesHeads(n)
 	return n
+}
+
+// walkHeads begins the loop over heads side by side.
+func (g accumulate) walkHeads() *heads {
+	return g.gen.heads(
+		move{param: "o", word: headsRows, times: 4}, move{param: "p", word: headsScores, times: 4, key: 4},
+		move{param: "alpha", word: headsAlpha, times: 4}, move{param: "v", word: headsPitch, times: 1}, move{param: "off", key: 8},
+	)
 }
 
 // rest takes the vectors that are left one by one, the last one perhaps in part.
@@ -128,6 +140,7 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	for _, a := range acc {
 		g.VMOVAPS(zero, a)
 	}
+	g.resume(acc, w, o, part)
 	p := g.gen.rows(g.rows, g.param("p"), g.param("stride"))
 	off, v := g.param("off"), g.GP64()
 	j, base := g.GP64(), g.param("v")
@@ -168,7 +181,74 @@ func (g accumulate) pass(load *loader, zero reg.VecVirtual, w int, o, at op.Mem,
 	walk.next(off, j)
 	g.JMP(op.LabelRef(label))
 	g.Label(label + "done")
+	aside := g.putAside(acc, w, o, part)
 	g.update(acc, w, o, part)
+	g.Label(aside)
+}
+
+// partial is where row r of a tile's sums so far is: of heads side by side.
+func (g accumulate) partial(o op.Mem, each func(r int, row reg.GPVirtual)) {
+	row, by, list := g.GP64(), g.param("dim"), g.param("heads")
+	g.MOVQ(op.Mem{Base: list, Disp: headsPartial}, row)
+	g.SHLQ(op.U8(2), row)
+	g.ADDQ(o, row)
+	g.SHLQ(op.U8(2), by)
+	for r := range g.rows {
+		each(r, row)
+		if r < g.rows-1 {
+			g.ADDQ(by, row)
+		}
+	}
+}
+
+// resume takes up the sums of the stretches before, if there are any.
+func (g accumulate) resume(acc []reg.VecVirtual, w int, o op.Mem, part *part) {
+	label := fmt.Sprintf("resumed%d", g.id())
+	g.CMPQ(g.walk.begun, imm(0))
+	g.JEQ(op.LabelRef(label))
+	g.partial(o, func(r int, row reg.GPVirtual) {
+		for i := range w {
+			m, a := op.Mem{Base: row, Disp: 4 * g.lanes * i}, acc[r*w+i]
+			switch {
+			case part == nil:
+				g.VMOVUPS(m, a)
+			case g.lanes == 16:
+				g.VMOVUPS_Z(m, part.mask, a)
+			default:
+				g.VMASKMOVPS(m, part.lanes, a)
+			}
+		}
+	})
+	g.Label(label)
+}
+
+// putAside leaves the sums to the next stretch, if there is one, and goes on at the label
+// that it yields.
+func (g accumulate) putAside(acc []reg.VecVirtual, w int, o op.Mem, part *part) (aside string) {
+	id := g.id()
+	label := fmt.Sprintf("last%d", id)
+	aside = fmt.Sprintf("aside%d", id)
+	g.CMPQ(g.walk.rest, imm(0))
+	g.JEQ(op.LabelRef(label))
+	g.partial(o, func(r int, row reg.GPVirtual) {
+		for i := range w {
+			g.storeSum(acc[r*w+i], op.Mem{Base: row, Disp: 4 * g.lanes * i}, part)
+		}
+	})
+	g.JMP(op.LabelRef(aside))
+	g.Label(label)
+	return aside
+}
+
+func (g accumulate) storeSum(sum reg.VecVirtual, m op.Mem, part *part) {
+	switch {
+	case part == nil:
+		g.VMOVUPS(sum, m)
+	case g.lanes == 16:
+		g.VMOVUPS(sum, part.mask, m)
+	default:
+		g.VMASKMOVPS(sum, part.lanes, m)
+	}
 }
 
 // weights are a key's weights in registers, nil for those that multiply-adds take
@@ -210,14 +290,7 @@ func (g accumulate) update(acc []reg.VecVirtual, w int, o op.Mem, part *part) {
 			}
 			read(m, old)
 			g.VFMADD231PS(old, a, sum)
-			switch {
-			case part == nil:
-				g.VMOVUPS(sum, m)
-			case g.lanes == 16:
-				g.VMOVUPS(sum, part.mask, m)
-			default:
-				g.VMASKMOVPS(sum, part.lanes, m)
-			}
+			g.storeSum(sum, m, part)
 		}
 		if r < g.rows-1 {
 			g.ADDQ(by, row)

@@ -22,9 +22,11 @@ func (g quads) emit() {
 	g.begin()
 	load := g.loader(g.e)
 	zero := g.zero()
-	s, j := g.paramMem("s"), g.AllocLocal(8)
-	g.MOVQ(imm(0), j)
+	s, j := g.AllocLocal(8), g.AllocLocal(8)
 	ahead := g.gen.ahead(g.steps())
+	heads := g.walkHeads()
+	g.MOVQ(g.param("s"), s)
+	g.MOVQ(imm(0), j)
 	walk := g.offsets()
 
 	g.Label("block")
@@ -65,6 +67,7 @@ func (g quads) emit() {
 	g.MOVQ(left, j)
 	g.CMPQ(left, g.paramMem("keys"))
 	g.JLT(op.LabelRef("block"))
+	heads.next()
 
 	ahead.rest()
 	g.VZEROUPPER()
@@ -84,6 +87,7 @@ func (g quads) steps() reg.GPVirtual {
 	g.SHRQ(op.U8(log2(g.stepVectors()*g.lanes)), each)
 	g.CMOVQEQ(one, each)
 	g.IMULQ(each, n)
+	g.timesHeads(n)
 	return n
 }
 

@@ -39,7 +39,7 @@ const blockKeys = 2
 // begin begins the function.
 func (g scores) begin() {
 	name := fmt.Sprintf("scores%sx%d%s", g.e.name, g.rows, g.suffix)
-	g.TEXT(name, "func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, "+aheadArgs+")",
+	g.TEXT(name, "func(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, "+headsArg+", "+aheadArgs+")",
 		fmt.Sprintf("computes s[r·stride+j] = Σ_d q[r·dim+d]·k_j[d] for %d rows.", g.rows))
 }
 
@@ -47,9 +47,10 @@ func (g scores) emit() {
 	g.begin()
 	load := g.loader(g.e)
 	zero := g.zero()
+	ahead := g.gen.ahead(g.steps())
+	heads := g.walkHeads()
 	s, j := g.param("s"), g.GP64()
 	g.XORQ(j, j)
-	ahead := g.gen.ahead(g.steps())
 	walk := g.offsets()
 
 	g.Label("block")
@@ -92,6 +93,7 @@ func (g scores) emit() {
 	g.ADDQ(imm(blockKeys), j)
 	g.CMPQ(j, g.paramMem("keys"))
 	g.JLT(op.LabelRef("block"))
+	heads.next()
 
 	ahead.rest()
 	g.VZEROUPPER()
@@ -103,7 +105,16 @@ func (g scores) steps() reg.GPVirtual {
 	n := g.param("keys")
 	g.INCQ(n)
 	g.SHRQ(op.U8(1), n)
+	g.timesHeads(n)
 	return n
+}
+
+// walkHeads begins the loop over heads side by side.
+func (g scores) walkHeads() *heads {
+	return g.gen.heads(
+		move{param: "s", word: headsScores, times: 4, key: 4}, move{param: "q", word: headsRows, times: 4},
+		move{param: "k", word: headsPitch, times: 1}, move{param: "off", key: 8},
+	)
 }
 
 // pointers are the addresses of keys j and j+1, the tile's last key standing in

@@ -36,13 +36,16 @@ func (g turns) emit() {
 	g.begin()
 	g.Attributes(attr.Attribute(0)) // the frame is too large for a function that does not split the stack
 	load := g.loader(g.e)
-	sums := g.sums()
-	at, left, o := g.AllocLocal(8), g.AllocLocal(8), g.paramMem("o")
+	room, sums := g.room(), g.AllocLocal(8)
+	at, left, o := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
+	ahead := g.gen.ahead(g.steps())
+	g.walk = g.walkHeads()
+	g.MOVQ(g.param("o"), o)
 	g.MOVQ(imm(0), at)
 	g.MOVQ(g.param("dim"), left)
-	ahead := g.gen.ahead(g.steps())
+	g.sumsAt(room, sums)
 
-	g.Label("stretch")
+	g.Label("part")
 	g.clear(sums)
 	walk := g.offsets()
 	j := g.GP64()
@@ -60,9 +63,9 @@ func (g turns) emit() {
 	g.MOVQ(begin, walk.rel)
 	g.MOVQ(first, j)
 	acc := g.vecs(turnRows * turnVectors)
-	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVAPS(m, a) })
+	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVUPS(m, a) })
 	g.keys(load, walk, j, at, end, row, acc)
-	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVAPS(a, m) })
+	g.eachSum(rowSums, acc, func(m op.Mem, a reg.VecVirtual) { g.VMOVUPS(a, m) })
 	g.ADDQ(imm(64*len(acc)), rowSums)
 	by := g.param("stride")
 	g.LEAQ(op.Mem{Base: row, Index: by, Scale: 8}, row)
@@ -71,32 +74,64 @@ func (g turns) emit() {
 	g.CMPQ(j, g.paramMem("keys"))
 	g.JLT(op.LabelRef("turn"))
 
+	g.CMPQ(g.walk.rest, imm(0))
+	g.JNE(op.LabelRef("aside"))
 	g.updates(sums, o)
+	g.Label("aside")
+	g.nextSums(sums)
 	g.ADDQ(imm(4*turnVectors*g.lanes), o)
 	g.ADDQ(imm(turnVectors*g.vecBytes(g.e)), at)
 	g.SUBQ(imm(turnVectors*g.lanes), left)
-	g.JG(op.LabelRef("stretch"))
+	g.JG(op.LabelRef("part"))
+	g.walk.next()
 	ahead.rest()
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// sums is the address, in the frame, of room for [rows][turnVectors] sums, aligned to
+// room is the address, in the frame, of room for [rows][turnVectors] sums, aligned to
 // lines.
-func (g turns) sums() op.Mem {
-	room, sums, p := g.AllocLocal(64*(g.rows*turnVectors+1)), g.AllocLocal(8), g.GP64()
+func (g turns) room() op.Mem {
+	room, at, p := g.AllocLocal(64*(g.rows*turnVectors+1)), g.AllocLocal(8), g.GP64()
 	g.LEAQ(room.Offset(63), p)
 	g.ANDQ(imm(-64), p)
-	g.MOVQ(p, sums)
-	return sums
+	g.MOVQ(p, at)
+	return at
 }
 
+// sumsAt finds the head's sums: in the frame, or where those of heads side by side are
+// put aside, [dim / 128][rows][turnVectors].
+func (g turns) sumsAt(room, sums op.Mem) {
+	p, list, by := g.GP64(), g.param("heads"), g.GP64()
+	g.MOVQ(room, p)
+	g.TESTQ(list, list)
+	g.JZ(op.LabelRef("inFrame"))
+	g.MOVQ(op.Mem{Base: list, Disp: headsPartial}, by)
+	g.MOVQ(g.paramMem("o"), p)
+	g.LEAQ(op.Mem{Base: p, Index: by, Scale: 4}, p)
+	g.Label("inFrame")
+	g.MOVQ(p, sums)
+}
+
+// nextSums goes to the sums of the next part of rows.
+func (g turns) nextSums(sums op.Mem) {
+	list := g.param("heads")
+	g.TESTQ(list, list)
+	g.JZ(op.LabelRef("sameSums"))
+	g.ADDQ(imm(64*g.rows*turnVectors), sums)
+	g.Label("sameSums")
+}
+
+// clear begins sums, those aside only in the first stretch.
 func (g turns) clear(sums op.Mem) {
+	g.CMPQ(g.walk.begun, imm(0))
+	g.JNE(op.LabelRef("begun"))
 	zero, p := g.zero(), g.GP64()
 	g.MOVQ(sums, p)
 	for i := range g.rows * turnVectors {
-		g.VMOVAPS(zero, op.Mem{Base: p, Disp: 64 * i})
+		g.VMOVUPS(zero, op.Mem{Base: p, Disp: 64 * i})
 	}
+	g.Label("begun")
 }
 
 // eachSum does something with each of the registers and its place from p on.
@@ -115,6 +150,7 @@ func (g turns) steps() reg.GPVirtual {
 	g.SHRQ(op.U8(log2(turnVectors*g.lanes)), stretches)
 	g.IMULQ(stretches, n)
 	g.IMUL3Q(imm(g.rows/turnRows), n, n)
+	g.timesHeads(n)
 	return n
 }
 
@@ -166,7 +202,7 @@ func (g turns) updates(sums, o op.Mem) {
 	g.VCMPPS(op.U8(notEqual), zero, a, live)
 	for i := range turnVectors {
 		m, sum, old := op.Mem{Base: row, Disp: 64 * i}, g.vec(), g.vec()
-		g.VMOVAPS(op.Mem{Base: p, Disp: 64 * i}, sum)
+		g.VMOVUPS(op.Mem{Base: p, Disp: 64 * i}, sum)
 		g.VMOVUPS_Z(m, live, old)
 		g.VFMADD231PS(old, a, sum)
 		g.VMOVUPS(sum, m)
