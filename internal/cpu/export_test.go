@@ -14,7 +14,7 @@ func (b *Backend) Started() int { return b.pool.started }
 
 // SideBySide is the most KV heads that go side by side in a launch on so many workers.
 func SideBySide(l *backend.Launch, workers int) int {
-	j := &job{launch: l}
+	j := &job{launch: l, k: planeOf(&l.KV.K), v: planeOf(&l.KV.V)}
 	j.handOut(workers)
 	most := 0
 	for i := range j.tasks {

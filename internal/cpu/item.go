@@ -45,8 +45,18 @@ type worker struct {
 	sweeps  [2]sweep // this sweep's keys, and the next one's
 	next    area     // what the next sweep holds, or the first of another split or task
 
+	// Of the streams side by side: where those of a stream begin is roomBeside rows
+	// behind those of the stream before it.
+	roomBeside int
+	aside      int        // how many rows of o there are before those that are put aside
+	q          []float32  // [rows, KeyDim] see stream
+	o          []float32  // [rows, ValueDim], and once more for sums that are put aside
+	s          []float32  // [rows, stride]
+	alpha      []float32  // [rows]
+	besides    [2]besides // keys, and values
+
 	// Buffers, for as many rows as the largest query tile of the launch has.
-	ones     []float32             // [rows]
+	ones     []float32             // [rows of all streams]
 	fetch    [2][]int              // [sweepKeys] rows to fetch while scoring, and while summing
 	leads    [2][]int              // of these, what a stream that walks alone fetches in a sweep
 	lines    [2][]int              // [≤ sweepKeys] scales of keys and of values to fetch, see listScales
@@ -60,7 +70,15 @@ type worker struct {
 // reserve makes room for tasks of so many heads: query tiles of so many rows, or, of
 // tasks of several heads, rowsBeside; and for units of that many splits.
 func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
-	w.ones = resize(w.ones, rows)
+	shape, all := &w.job.launch.Shape, max(rows, heads*rowsBeside)
+	w.roomBeside = rowsBeside
+	w.q, w.s, w.alpha, w.ones = resize(w.q, all*shape.KeyDim), resize(w.s, all*w.job.stride()), resize(w.alpha, all), resize(w.ones, all)
+	w.aside = all
+	w.o = resize(w.o, (all+heads*rowsBeside)*shape.ValueDim)
+	if heads > 1 {
+		w.besides[0].reserve(w.job, &w.job.k, heads)
+		w.besides[1].reserve(w.job, &w.job.v, heads)
+	}
 	for r := range w.ones {
 		w.ones[r] = 1
 	}
@@ -77,7 +95,7 @@ func (w *worker) reserve(heads, rows, rowsBeside, splits int) {
 	}
 	for h := range w.room[:heads] {
 		w.room[h].worker = w
-		w.room[h].reserve(rows)
+		w.room[h].reserve(rows, h*rowsBeside)
 		rows = rowsBeside
 	}
 }

@@ -12,7 +12,11 @@ import (
 type library struct {
 	scores     [simd.NumElems]simd.ScoresFunc
 	accumulate [simd.NumElems]simd.AccumulateFunc
-	integers   [simd.NumElems]*simd.Integer // nil where the level has none
+
+	headsScores     [simd.NumElems]simd.HeadsScoresFunc
+	headsAccumulate [simd.NumElems]simd.HeadsAccumulateFunc
+
+	integers [simd.NumElems]*simd.Integer // nil where the level has none
 }
 
 // CheckEnv is the error of an environment that asks for a kernel level by a name
@@ -23,6 +27,7 @@ func newLibrary() *library {
 	lib := new(library)
 	for e := range simd.Elem(simd.NumElems) {
 		lib.scores[e], lib.accumulate[e], lib.integers[e] = simd.Scores(e), simd.Accumulate(e), simd.IntegerKernels(e)
+		lib.headsScores[e], lib.headsAccumulate[e] = simd.HeadsScores(e), simd.HeadsAccumulate(e)
 	}
 	return lib
 }
@@ -32,6 +37,10 @@ type kernels struct {
 	k, v       simd.Elem
 	scores     simd.ScoresFunc
 	accumulate simd.AccumulateFunc
+
+	headsScores     simd.HeadsScoresFunc
+	headsAccumulate simd.HeadsAccumulateFunc
+
 	// integerK and integerV come first where they are not nil, for keys and for values.
 	integerK, integerV *simd.Integer
 }
@@ -45,12 +54,12 @@ func (lib *library) kernels(view *kv.View) (kernels, error) {
 	if v >= simd.NumElems {
 		return kernels{}, fmt.Errorf("cpu: %w: no kernel for values of type %v", attn.ErrOption, view.V.Type)
 	}
-	ks := kernels{k: k, v: v, scores: lib.scores[k], accumulate: lib.accumulate[v]}
+	ks := kernels{k: k, v: v, scores: lib.scores[k], accumulate: lib.accumulate[v], headsScores: lib.headsScores[k], headsAccumulate: lib.headsAccumulate[v]}
 	if f := lib.integers[k]; f.Takes(view.K.Dim) {
-		ks.integerK = f
+		ks.integerK, ks.headsScores = f, nil
 	}
 	if f := lib.integers[v]; f.Takes(view.V.Dim) {
-		ks.integerV = f
+		ks.integerV, ks.headsAccumulate = f, nil
 	}
 	return ks, nil
 }

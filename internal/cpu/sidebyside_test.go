@@ -69,6 +69,15 @@ func TestHeadsSideBySideKeepTheirBits(t *testing.T) {
 		"mask": func(c *backendtest.Case) {
 			c.Lens, c.Queries, c.Options.Mask, c.Options.Slopes = []int{5000}, []int{3}, mask, slopes
 		},
+		"hidden": func(c *backendtest.Case) { // −Inf scores of one head
+			c.KType = kv.F32
+			c.Key = func(dst []float32, seq, head, pos int) {
+				if head == 1 && pos%97 == 5 {
+					dst[0] = float32(math.Inf(-1))
+				}
+			}
+			c.Query = func(dst []float32, seq, query, head int) { dst[0] = 1 }
+		},
 		"a head overflows": func(c *backendtest.Case) {
 			c.KType, c.VType = kv.F32, kv.F32
 			c.Value = func(dst []float32, seq, head, pos int) {
@@ -78,16 +87,20 @@ func TestHeadsSideBySideKeepTheirBits(t *testing.T) {
 			}
 		},
 	} {
-		for _, layout := range []kv.Layout{kv.HND, kv.NHD} {
+		for _, pages := range []struct {
+			size   int
+			seed   uint64
+			layout kv.Layout
+		}{{16, 3, kv.HND}, {16, 3, kv.NHD}, {16, 0, kv.HND}, {16, 0, kv.NHD}, {1, 3, kv.HND}, {7, 3, kv.HND}, {7, 0, kv.NHD}, {64, 3, kv.HND}, {640, 3, kv.NHD}} {
 			c := backendtest.Case{
 				Shape: attn.Shape{NumHeads: 6, NumKVHeads: 3, KeyDim: 24, ValueDim: 20},
 				Lens:  []int{5000, 0, 333, 40}, KType: kv.F16, VType: kv.BF16, NumSplits: 1,
 			}
 			change(&c)
 			alone := launch(t, cpu.New(cpu.Options{Threads: 1}), func(dst *backendtest.Case) { *dst = c })
-			c.PageSize, c.PageSeed, c.Layout = 16, 3, layout
+			c.PageSize, c.PageSeed, c.Layout = pages.size, pages.seed, pages.layout
 			beside := launch(t, cpu.New(cpu.Options{Threads: 1}), func(dst *backendtest.Case) { *dst = c })
-			t.Run(fmt.Sprintf("%s/layout=%d", name, layout), func(t *testing.T) { besideAlone(t, beside, alone) })
+			t.Run(fmt.Sprintf("%s/pages=%v", name, pages), func(t *testing.T) { besideAlone(t, beside, alone) })
 		}
 	}
 }

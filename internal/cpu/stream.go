@@ -30,19 +30,19 @@ type stream struct {
 	finished int       // how many
 }
 
-// reserve makes room for so many rows.
-func (c *stream) reserve(rows int) {
+// reserve makes room for so many rows, of those of all streams from one on.
+func (c *stream) reserve(rows, from int) {
 	shape := &c.job.launch.Shape
-	c.q = resize(c.q, rows*shape.KeyDim)
+	c.q = c.worker.q[from*shape.KeyDim:][:rows*shape.KeyDim]
 	if c.job.kernels.integerK != nil {
 		c.digits = resize(c.digits, rows*simd.DigitsBytes(shape.KeyDim))
 	}
 	c.m = resize(c.m, rows)
 	c.l = resize(c.l, rows)
-	c.o = resize(c.o, rows*shape.ValueDim)
+	c.o = c.worker.o[from*shape.ValueDim:][:rows*shape.ValueDim]
 	c.unit = resize(c.unit, rows)
-	c.s = resize(c.s, rows*c.job.stride())
-	c.alpha = resize(c.alpha, rows)
+	c.s = c.worker.s[from*c.job.stride():][:rows*c.job.stride()]
+	c.alpha = c.worker.alpha[from:][:rows]
 	if c.job.scaled {
 		c.kScale, c.vScale = resize(c.kScale, c.job.sweepKeys), resize(c.vScale, c.job.sweepKeys)
 	}

@@ -34,8 +34,8 @@ func (w *worker) sweep(lo, hi int) {
 	}
 }
 
-// together does the steps of a sweep for all streams, each step tile by tile: streams
-// that go side by side take a tile in turn.
+// together does the steps of a sweep for all streams. Streams side by side go through pages in
+// the order of memory, or take a tile in turn.
 func (w *worker) together(lo, hi int) {
 	streams, tiles := w.walking, tilesOf(hi-lo)
 	for h := range streams {
@@ -44,6 +44,10 @@ func (w *worker) together(lo, hi int) {
 	if len(streams) == 1 {
 		streams[0].lead()
 		streams[0].attend()
+		return
+	}
+	if w.job.walksBeside(len(streams)) {
+		w.walkBeside(lo, hi)
 		return
 	}
 	for i := range tiles {

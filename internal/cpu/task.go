@@ -8,7 +8,7 @@ import (
 
 // task is what a worker takes at once: one query tile's items of some KV heads and
 // of some splits that follow one another. Splits go one after the other, each where
-// the one before has led the prefetchers. Heads go side by side, a tile of keys of
+// the one before has led the prefetchers. Heads go side by side, a few keys of
 // each in turn: pages of few slots hold little of one head, but of all heads
 // together a stretch of memory that is worth streaming.
 type task struct {
@@ -28,8 +28,9 @@ const (
 	// side by side: jumping from run to run then costs less than a twentieth.
 	longRun = 32 << 10
 
-	// slabBytes bounds a tile of all heads that go side by side, keys and values: it
-	// and the next, which is fetched meanwhile, stay in half of a core's second cache.
+	// slabBytes bounds a tile of all heads that go side by side, keys and values, but not
+	// in the order of memory: it and the next, which is fetched meanwhile, stay in half of
+	// a core's second cache.
 	slabBytes = 256 << 10
 
 	// stateBytes bounds the queries and running sums of heads that go side by side.
@@ -107,7 +108,11 @@ func (j *job) together(it *plan.Item) int {
 	}
 	tile := simd.TileKeys * (view.K.RowBytes() + view.V.RowBytes())
 	state := it.NumQueries * shape.GroupSize() * (shape.KeyDim + shape.ValueDim) * 4
-	return min(slabBytes/tile, stateBytes/state)
+	n := min(stateBytes/state, j.launch.Plan.Config.NumKVHeads)
+	if !j.walksBeside(n) {
+		n = min(n, slabBytes/tile)
+	}
+	return n
 }
 
 // keyRun is how many keys of one head lie one behind the other.
