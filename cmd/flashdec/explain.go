@@ -43,30 +43,30 @@ func (cmd *explainCmd) AfterApply(given *kong.Context) error {
 	return nil
 }
 
-func (cmd *explainCmd) Run(t *terminal) error {
+func (cmd *explainCmd) Run(i *interrupt, t *terminal) error {
 	if cmd.File != "" {
-		return cmd.explainFile(t)
+		return cmd.explainFile(i, t)
 	}
 	if cmd.HTML != "" {
-		if err := cmd.checkPage(); err != nil {
+		if err := cmd.checkPage(i); err != nil {
 			return err
 		}
 		page, err := cmd.examplePage()
 		if err != nil {
 			return err
 		}
-		if err := cmd.writePage(t, page); err != nil || !cmd.JSON {
+		if err := cmd.writePage(i, t, page); err != nil || !cmd.JSON {
 			return err
 		}
 	}
-	for i, example := range []func() worked{onlineSoftmax, oneTile, rescaling, mergeOfTiles} {
+	for at, example := range []func() worked{onlineSoftmax, oneTile, rescaling, mergeOfTiles} {
 		w := example()
 		if cmd.JSON {
 			if err := t.emit(w.report); err != nil {
 				return err
 			}
 		} else {
-			if i > 0 {
+			if at > 0 {
 				t.printf("\n\n")
 			}
 			t.printf("%s\n", w.text)

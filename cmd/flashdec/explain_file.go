@@ -50,7 +50,7 @@ type explained struct {
 // with a rounding of 2⁻⁵³.
 const rowLimit = 1e-9
 
-func (cmd *explainCmd) explainFile(t *terminal) (err error) {
+func (cmd *explainCmd) explainFile(i *interrupt, t *terminal) (err error) {
 	c, err := openCase(context.Background(), cmd.File)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (cmd *explainCmd) explainFile(t *terminal) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
 	defer filemap.Recover(&err, debug.SetPanicOnFault(true))
 	c.warn(t)
-	if err := cmd.checkPage(); err != nil {
+	if err := cmd.checkPage(i); err != nil {
 		return err
 	}
 	x, r, err := cmd.explain(c)
@@ -66,7 +66,7 @@ func (cmd *explainCmd) explainFile(t *terminal) (err error) {
 		return err
 	}
 	if cmd.HTML != "" {
-		err = cmd.writePage(t, filePage(c, x, r))
+		err = cmd.writePage(i, t, filePage(c, x, r))
 	}
 	switch {
 	case err != nil:

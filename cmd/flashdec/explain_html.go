@@ -14,14 +14,14 @@ import (
 const toStdout = "-"
 
 // checkPage refuses before the work what cannot be shown or written.
-func (cmd *explainCmd) checkPage() error {
+func (cmd *explainCmd) checkPage(i *interrupt) error {
 	switch {
 	case cmd.HTML == "":
 		return nil
 	case cmd.Splits > maxPageSplits:
 		return fmt.Errorf("--splits is %d, want at most %d with --html: the page's slider ends there", cmd.Splits, maxPageSplits)
 	case cmd.HTML != toStdout:
-		return checkPlace(cmd.HTML, cmd.File)
+		return i.unbroken(func() error { return checkPlace(cmd.HTML, cmd.File) })
 	case cmd.JSON:
 		return fmt.Errorf("--html=- and --json both write to standard output, want one of them")
 	}
@@ -29,7 +29,7 @@ func (cmd *explainCmd) checkPage() error {
 }
 
 // writePage writes a page where it is asked for, whole or not at all.
-func (cmd *explainCmd) writePage(t *terminal, p *explain.Page) error {
+func (cmd *explainCmd) writePage(i *interrupt, t *terminal, p *explain.Page) error {
 	if cmd.HTML == toStdout {
 		return p.Write(t.out)
 	}
@@ -38,7 +38,9 @@ func (cmd *explainCmd) writePage(t *terminal, p *explain.Page) error {
 		return err
 	}
 	size := text.Len()
-	if err := whole.Write(cmd.HTML, func(w io.Writer) error { _, err := text.WriteTo(w); return err }); err != nil {
+	if err := i.unbroken(func() error {
+		return whole.Write(cmd.HTML, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	}); err != nil {
 		return err
 	}
 	if !cmd.JSON {

@@ -88,18 +88,18 @@ func (cmd *generateCmd) AfterApply(given *kong.Context) error {
 	return nil
 }
 
-func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
+func (cmd *generateCmd) Run(i *interrupt, t *terminal) (err error) {
 	l, err := cmd.load(cmd.Model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	g, err := cmd.prepare(ctx, l)
+	g, err := cmd.prepare(l)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.runner.Close()) }()
-	err = g.run(ctx, t)
+	err = g.run(i.context(), t)
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		return err
@@ -114,8 +114,8 @@ func (cmd *generateCmd) Run(ctx context.Context, t *terminal) (err error) {
 }
 
 // prepare makes everything that can be refused before the prompt is read.
-func (cmd *generateCmd) prepare(ctx context.Context, l *loaded) (*generation, error) {
-	ids, err := cmd.promptIDs(ctx, l)
+func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
+	ids, err := cmd.promptIDs(l)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (cmd *generateCmd) prepare(ctx context.Context, l *loaded) (*generation, er
 }
 
 // promptIDs are the ids to continue.
-func (cmd *generateCmd) promptIDs(ctx context.Context, l *loaded) ([]int, error) {
+func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {
 	switch {
 	case cmd.IDs == "" && cmd.Prompt == "":
 		return nil, errors.New("there is nothing to continue: give a prompt, or --ids")
@@ -184,7 +184,7 @@ func (cmd *generateCmd) promptIDs(ctx context.Context, l *loaded) ([]int, error)
 	text := cmd.Prompt
 	if text == "-" {
 		var err error
-		if text, err = readText(ctx, "-"); err != nil {
+		if text, err = readText("-"); err != nil {
 			return nil, err
 		}
 	}

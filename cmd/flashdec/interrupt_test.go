@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -33,6 +35,72 @@ func TestInterruptAbandonsOnlyWhatCannotBeCancelled(t *testing.T) {
 	})
 	if abandoned || !errors.Is(err, context.Canceled) {
 		t.Errorf("abandoned %t, %v, want what cleans up waited for", abandoned, err)
+	}
+}
+
+// TestInterruptWaitsForWhatIsUnbroken: a verb that is abandoned while it writes a file has written it, and goes no
+// further.
+func TestInterruptWaitsForWhatIsUnbroken(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &interrupt{ctx: ctx}
+	written, ended := false, make(chan bool)
+	abandoned, err := i.run(func() error {
+		more := false
+		defer func() { ended <- more }()
+		if err := i.unbroken(func() error {
+			cancel()
+			time.Sleep(10 * time.Millisecond)
+			written = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		for range 5000 { // until it is abandoned
+			_ = i.unbroken(func() error { return nil })
+			time.Sleep(time.Millisecond)
+		}
+		more = true
+		return nil
+	})
+	if !abandoned || !errors.Is(err, context.Canceled) || !written {
+		t.Errorf("abandoned %t, %v, written %t, want it abandoned when it had written", abandoned, err, written)
+	}
+	if <-ended {
+		t.Error("an abandoned verb did more")
+	}
+}
+
+// TestModelsAreAbandonedUntilTheyCompute: a verb that loads a model, reads a text and turns it into tokens, which takes
+// seconds of a long one, is not waited for.
+func TestModelsAreAbandonedUntilTheyCompute(t *testing.T) {
+	stdin := os.Stdin
+	defer func() { os.Stdin = stdin }()
+	for _, args := range [][]string{
+		{"generate", goldenModels + "qwen2", "-"}, {"perplexity", goldenModels + "qwen2", "-"},
+		{"logits", goldenModels + "qwen2", "-", "-o", filepath.Join(t.TempDir(), "logits.npz")},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdin = r
+		ctx, cancel := context.WithCancel(context.Background())
+		i, ended := &interrupt{ctx: ctx}, make(chan struct{})
+		go func() { // no pipe takes as much at once: when this ends, the verb has begun to read
+			_, _ = w.Write(make([]byte, 1<<20))
+			cancel()
+		}()
+		abandoned, err := i.run(func() error {
+			defer close(ended)
+			return dispatch(i, newTerminal(io.Discard, io.Discard), args)
+		})
+		if !abandoned || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: abandoned %t, %v, want it abandoned while it reads its text", args[0], abandoned, err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
 	}
 }
 

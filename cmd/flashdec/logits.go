@@ -42,8 +42,8 @@ type logitsReport struct {
 // logitsAtOnce is how many tokens are fed at a time: their logits are computed where they are kept.
 const logitsAtOnce = 64
 
-func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
-	if err := checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz"); err != nil {
+func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
+	if err := i.unbroken(func() error { return checkOutput(cmd.Out, cmd.File, ".safetensors", ".npz") }); err != nil {
 		return err
 	}
 	if err := notOfModel(cmd.Out, cmd.Model); err != nil {
@@ -54,7 +54,7 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(ctx, cmd.File)
+	ids, err := l.readTokens(cmd.File)
 	if err != nil {
 		return err
 	}
@@ -67,24 +67,18 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 	if err := cmd.checkLength(quotePath(cmd.File), len(ids), r); err != nil {
 		return err
 	}
-	logits := make([]float32, len(ids)*vocab)
-	b := t.bar(len(ids), "computing logits")
-	defer b.done()
-	seq := r.NewSequence()
-	for i := 0; i < len(ids); i += logitsAtOnce {
-		end := min(i+logitsAtOnce, len(ids))
-		if err := r.Forward(ctx, model.Part{Seq: seq, IDs: ids[i:end], Logits: logits[i*vocab : end*vocab]}); err != nil {
-			return err
-		}
-		b.steps(end - i)
+	ctx := i.context()
+	logits, odd, err := logitsOf(ctx, t, r, ids)
+	if err != nil {
+		return err
 	}
 	if err := tensorfile.WriteContext(ctx, cmd.Out, []tensorfile.Tensor{
 		singles("logits", logits, []int{len(ids), vocab}), integersTensor("input_ids", ids),
 	}, nil); err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(logits, func(x float32) bool { return !simd.Finite(x) }); at >= 0 {
-		fmt.Fprintf(t.errs, "flashdec: not all logits are finite numbers: the first that is not is token %d's of id %d, %v\n", at/vocab, at%vocab, logits[at])
+	if odd >= 0 {
+		fmt.Fprintf(t.errs, "flashdec: not all logits are finite numbers: the first that is not is token %d's of id %d, %v\n", odd/vocab, odd%vocab, logits[odd])
 	}
 	s := r.Stats()
 	report := logitsReport{len(ids), vocab, float64(s.Tokens) / max(s.Seconds, 1e-9), cmd.Out}
@@ -93,6 +87,30 @@ func (cmd *logitsCmd) Run(ctx context.Context, t *terminal) (err error) {
 	}
 	t.printf("wrote the logits of %s to %s\n", count(len(ids), "token"), quotePath(cmd.Out))
 	return nil
+}
+
+// logitsOf computes the logits of all tokens [len(ids), VocabSize]; odd is the place of the first that is no finite
+// number, or negative.
+func logitsOf(ctx context.Context, t *terminal, r *model.Runner, ids []int) (logits []float32, odd int, err error) {
+	vocab := r.Config().VocabSize
+	logits, odd = make([]float32, len(ids)*vocab), -1
+	b := t.bar(len(ids), "computing logits")
+	defer b.done()
+	seq := r.NewSequence()
+	for first := 0; first < len(ids); first += logitsAtOnce {
+		end := min(first+logitsAtOnce, len(ids))
+		part := logits[first*vocab : end*vocab]
+		if err := r.Forward(ctx, model.Part{Seq: seq, IDs: ids[first:end], Logits: part}); err != nil {
+			return nil, 0, err
+		}
+		if odd < 0 {
+			if at := slices.IndexFunc(part, func(x float32) bool { return !simd.Finite(x) }); at >= 0 {
+				odd = first*vocab + at
+			}
+		}
+		b.steps(end - first)
+	}
+	return logits, odd, nil
 }
 
 // integersTensor is ids, which fit 31 bits, as I32.

@@ -168,6 +168,7 @@ func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
 		kong.Vars{"version": versionLine(), "backends": backendNames(), "suites": strings.Join(suiteNames(), ","), "threads": strconv.Itoa(runtime.GOMAXPROCS(0))},
 		kong.BindToProvider(i.context),
+		kong.Bind(i),
 		kong.Bind(t),
 	)
 }

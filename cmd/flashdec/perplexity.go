@@ -66,13 +66,13 @@ type comparison struct {
 	nll float64
 }
 
-func (cmd *perplexityCmd) Run(ctx context.Context, t *terminal) (err error) {
+func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 	l, err := cmd.load(cmd.Model)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	ids, err := l.readTokens(ctx, cmd.File)
+	ids, err := l.readTokens(cmd.File)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (cmd *perplexityCmd) Run(ctx context.Context, t *terminal) (err error) {
 	if cmd.Against != "" {
 		report.comparison = &comparison{Against: cmd.Against}
 	}
-	if err := report.measure(ctx, t, runners, ids, cmd.Window); err != nil {
+	if err := report.measure(i.context(), t, runners, ids, cmd.Window); err != nil {
 		return err
 	}
 	if cmd.JSON {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -54,11 +53,11 @@ func onlyIDs(text string) bool {
 
 // readTokens reads a file of token ids, as numbers or as a safetensors file's input_ids, or of text,
 // which the model's tokenizer turns into ids with the special tokens that it puts around a text.
-func (l *loaded) readTokens(ctx context.Context, path string) ([]int, error) {
+func (l *loaded) readTokens(path string) ([]int, error) {
 	if strings.EqualFold(filepath.Ext(path), ".safetensors") {
 		return l.readInputIDs(path)
 	}
-	text, err := readText(ctx, path)
+	text, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
@@ -117,26 +116,8 @@ func (l *loaded) encode(text, why string) ([]int, error) {
 }
 
 // readText reads a file, or standard input for "-".
-func readText(ctx context.Context, path string) (string, error) {
-	type read struct {
-		text string
-		err  error
-	}
-	done, stdin := make(chan read, 1), os.Stdin
-	go func() { // which may wait for ever, for a terminal or a pipe
-		text, err := readWhole(path, stdin)
-		done <- read{text, err}
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-func readWhole(path string, stdin *os.File) (string, error) {
-	f, name := stdin, "standard input"
+func readText(path string) (string, error) {
+	f, name := os.Stdin, "standard input"
 	if path != "-" {
 		var err error
 		if f, err = os.Open(path); err != nil {

@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flashdec/flashdec/tensorfile"
 )
@@ -30,23 +28,6 @@ func TestParseIDs(t *testing.T) {
 		if _, err := parseIDs(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", list, err, want)
 		}
-	}
-}
-
-// TestReadingTextCanBeInterrupted: a terminal, or a pipe without a writer, may keep
-// a reader waiting for ever.
-func TestReadingTextCanBeInterrupted(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdin := os.Stdin
-	os.Stdin = r
-	defer func() { os.Stdin = stdin; _ = w.Close() }()
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := readText(ctx, "-"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the interrupt", err)
 	}
 }
 
