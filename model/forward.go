@@ -10,7 +10,7 @@ import (
 // forward computes a batch: what a model does, on whatever device.
 func (r *Runner) forward(ctx context.Context, b *network.Batch) error {
 	return r.steps.Run(ctx, b, func() error {
-		if err := r.steps.Embed(); err != nil {
+		if err := unless(ctx, r.steps.Embed()); err != nil {
 			return err
 		}
 		for i := range r.net.Layers {
@@ -25,22 +25,31 @@ func (r *Runner) forward(ctx context.Context, b *network.Batch) error {
 // layer is x += attention(norm(x)) and x += mlp(norm(x)).
 func (r *Runner) layer(ctx context.Context, i int) error {
 	s := r.steps
-	if err := s.Project(i); err != nil {
+	if err := unless(ctx, s.Project(i)); err != nil {
 		return err
 	}
-	if err := s.Attend(ctx, i); err != nil {
+	if err := unless(ctx, s.Attend(ctx, i)); err != nil {
 		return err
 	}
-	if err := s.AddAttention(i); err != nil {
+	if err := unless(ctx, s.AddAttention(i)); err != nil {
 		return err
 	}
 	if r.net.Layers[i].Experts != nil {
-		return s.Experts(i)
+		return unless(ctx, s.Experts(i))
 	}
-	if err := s.Gate(i); err != nil {
+	if err := unless(ctx, s.Gate(i)); err != nil {
 		return err
 	}
-	return s.AddMLP(i)
+	return unless(ctx, s.AddMLP(i))
+}
+
+// unless is a step's error, or that ctx is done, so that no other step begins: one takes a second of a large model's
+// prompt.
+func unless(ctx context.Context, err error) error {
+	if err == nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // batchOf lays the parts' tokens out, all parts' one after the other.

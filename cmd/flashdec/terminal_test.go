@@ -91,8 +91,16 @@ func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no space le
 func TestFullOutput(t *testing.T) {
 	plan := []string{"plan", "--lens=131072", "--q-heads=32", "--kv-heads=8", "--head-dim=128"}
 	for _, args := range [][]string{
-		plan, append(plan, "--json"), {"run", realLayer}, {"run", realLayer, "--json"}, {"verify", realLayer, "--json"}, {"explain"}, {"explain", "--json"},
-		{"info"}, {"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1"}, {"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1", "--json"}, {"--help"},
+		plan, append(plan, "--json"),
+		{"run", realLayer},
+		{"run", realLayer, "--json"},
+		{"verify", realLayer, "--json"},
+		{"explain"},
+		{"explain", "--json"},
+		{"info"},
+		{"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1"},
+		{"generate", goldenModels + "qwen2", "--ids=1", "--max-tokens=1", "--json"},
+		{"--help"},
 	} {
 		var errs strings.Builder
 		code := run(context.Background(), args, fullWriter{}, &errs)
