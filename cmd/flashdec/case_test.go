@@ -269,7 +269,7 @@ func TestBadFiles(t *testing.T) {
 	refuses(t, []string{dir, "directory", "flashdec verify"}, "run", dir)
 	refuses(t, []string{"path", "empty"}, "run", "")
 	refuses(t, []string{"path", "empty"}, "verify", "")
-	refuses(t, []string{one, "tensor q", "missing"}, "run", one)
+	refuses(t, []string{one, "no attention case", "q, k or v"}, "run", one)
 }
 
 // FuzzCase feeds whole files to the reader, and what it accepts to the engine.
