@@ -68,31 +68,30 @@ func onePass(e Elem, dim, rows int) bool {
 // prefetchers begin anew, are then fewer, and so is what listing rows and their scales
 // costs.
 //
-// A softmax of that many keys adds up as many weights in each lane of a vector as a
-// tile has keys, so that sums of weights are off no further than sums of values.
+// A softmax adds up no more weights in a lane of a vector than a tile has keys, or sums of
+// as many tiles, so that sums of weights are off no further than sums of values.
 func SweepKeys(group int) int {
-	return min(max(sweepScores()/group/TileKeys, 1), lanes()) * TileKeys
+	return min(max(sweepScores(group)/group/TileKeys, 1), sweepTiles()) * TileKeys
 }
 
 // sweepScores is how many scores a sweep has, of all rows of a group.
-func sweepScores() int {
-	if useAVX2 && !useAVX512 {
-		return 2048 // docs/calibration.md
+func sweepScores(group int) int {
+	if group == 1 && useAVX512 {
+		return 4096 // docs/calibration.md
 	}
-	return 1024
+	return 2048
 }
 
 // readsLonger says that reading rows takes longer than computing with them, in small
 // groups.
 func readsLonger(e Elem) bool { return e <= BF16 }
 
-// lanes is how many weights the softmax adds up side by side.
-func lanes() int {
+// sweepTiles is the most tiles of a sweep. Where the softmax adds up tile by tile, as many as
+// a tile has keys; else as many as a vector has lanes.
+func sweepTiles() int {
 	switch {
-	case useAVX512:
-		return 16
 	case useAVX2:
-		return 8
+		return TileKeys
 	case useNEON:
 		return 4
 	}

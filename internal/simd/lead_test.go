@@ -60,11 +60,11 @@ func TestSweepsAreWholeTiles(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		for group := 1; group <= 2000; group++ {
 			n := SweepKeys(group)
-			if n < TileKeys || n%TileKeys != 0 || n > TileKeys*lanes() {
+			if n < TileKeys || n%TileKeys != 0 || n > TileKeys*sweepTiles() {
 				t.Fatalf("group %d: %d keys", group, n)
 			}
-			if n > TileKeys && n*group > sweepScores() {
-				t.Fatalf("group %d: %d keys are more than a tile, and have more than %d scores", group, n, sweepScores())
+			if n > TileKeys && n*group > sweepScores(group) {
+				t.Fatalf("group %d: %d keys are more than a tile, and have more than %d scores", group, n, sweepScores(group))
 			}
 		}
 	})

@@ -84,7 +84,7 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 	g.VBROADCASTSS(m, old)
 	g.VMOVAPS(old, t)
 	nan := g.isNaN(old)
-	at := g.wholeStripes(s, func(m op.Mem) {
+	at := g.wholeStripes(s, func(_ int, m op.Mem) {
 		x := g.vec()
 		g.VMOVUPS(m, x)
 		g.VMAXPS(x, t, t)
@@ -101,11 +101,12 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 	g.ifAny(nan, func() { g.VMOVAPS(g.broadcast(0x7fc00000), t) })
 	g.VMOVSS(t.AsX(), top)
 	base := g.base(t)
-	total := g.zero()
-	at = g.wholeStripes(s, func(m op.Mem) {
+	total, stripe := g.zero(), g.vec()
+	at = g.wholeStripes(s, func(i int, m op.Mem) {
 		x := g.vec()
 		g.VMOVUPS(m, x)
-		g.weigh(x, base, total, nil)
+		g.weigh(x, base, nil)
+		g.addUp(i, x, stripe, total)
 		g.VMOVUPS(x, m)
 	})
 	for i, x := range last {
@@ -113,7 +114,8 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 			x = g.vec()
 			g.loadScores(i, at, x)
 		}
-		g.weigh(x, base, total, g.live[i])
+		g.weigh(x, base, g.live[i])
+		g.addUp(i, x, stripe, total)
 		g.storeWeights(i, x, at)
 	}
 	g.across(total, g.addInto)
@@ -122,7 +124,7 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 
 // wholeStripes does every vector of the whole stripes of the row at s, and returns
 // where the last stripe begins.
-func (g softmax) wholeStripes(s reg.GPVirtual, do func(m op.Mem)) reg.GPVirtual {
+func (g softmax) wholeStripes(s reg.GPVirtual, do func(i int, m op.Mem)) reg.GPVirtual {
 	label := fmt.Sprintf("stripe%d", g.id())
 	at, left := g.GP64(), g.GP64()
 	g.MOVQ(s, at)
@@ -131,7 +133,7 @@ func (g softmax) wholeStripes(s reg.GPVirtual, do func(m op.Mem)) reg.GPVirtual 
 	g.JZ(op.LabelRef(label + "done"))
 	g.Label(label)
 	for i := range stripeKeys / g.lanes {
-		do(op.Mem{Base: at, Disp: 4 * g.lanes * i})
+		do(i, op.Mem{Base: at, Disp: 4 * g.lanes * i})
 	}
 	g.ADDQ(imm(4*stripeKeys), at)
 	g.DECQ(left)
@@ -140,14 +142,25 @@ func (g softmax) wholeStripes(s reg.GPVirtual, do func(m op.Mem)) reg.GPVirtual 
 	return at
 }
 
-// weigh turns scores into weights and adds them to the lanes of total. Lanes that
-// are not live, where not all are, hold −Inf.
-func (g softmax) weigh(x, base, total reg.VecVirtual, live op.Op) {
+// addUp adds vector i of a stripe to the stripe's sum, and with the last one that to the
+// sum of all: few weights are added to a large sum so.
+func (g softmax) addUp(i int, x, stripe, total reg.VecVirtual) {
+	if i == 0 {
+		g.VMOVAPS(x, stripe)
+	} else {
+		g.VADDPS(x, stripe, stripe)
+	}
+	if i == stripeKeys/g.lanes-1 {
+		g.VADDPS(stripe, total, total)
+	}
+}
+
+// weigh turns scores into weights. Lanes that are not live, where not all are, hold −Inf.
+func (g softmax) weigh(x, base reg.VecVirtual, live op.Op) {
 	isHidden := g.isNegInf(x, live)
 	g.VSUBPS(base, x, x)
 	g.exp(x)
 	g.markHidden(x, isHidden)
-	g.VADDPS(x, total, total)
 }
 
 func (g softmax) maxInto(a, b reg.VecVirtual) { g.VMAXPS(a, b, b) }
