@@ -6,7 +6,7 @@
 
 // func integerAccumulateI8x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x1VNNI(SB), $832-105
+TEXT ·integerAccumulateI8x1VNNI(SB), $840-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -110,8 +110,7 @@ TEXT ·integerAccumulateI8x1VNNI(SB), $832-105
 	VMOVD        X9, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         AX, 788(SP)
 	VPCMPEQD     Z9, Z5, K1
 	KMOVW        K1, AX
 	VPCMPEQD     Z9, Z6, K1
@@ -127,92 +126,75 @@ TEXT ·integerAccumulateI8x1VNNI(SB), $832-105
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
-	MOVQ         dim+8(FP), DX
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
-
-codes0:
-	VPABSB       (AX), Y10
-	MOVL         $0x78787878, CX
-	VMOVD        CX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K1
-	KORTESTD     K1, K1
-	JNZ          full0
-	ADDQ         $+32, AX
-	SUBQ         $+32, DX
-	JG           codes0
-	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full0:
-	VPMAXUD   Z1, Z9, Z9
-	VGETEXPPS Z9, Z1
-	VSUBPS    Z2, Z1, Z1
-	VSUBPS    Z1, Z0, Z0
-	VSCALEFPS Z1, Z3, Z1
-	VMOVSS    X1, 784(SP)
-	VSCALEFPS Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VMOVDQU32 Z5, 512(SP)
-	VSCALEFPS Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVDQU32 Z6, 576(SP)
-	VSCALEFPS Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VPSHUFB   Z4, Z7, Z7
-	VMOVDQU32 Z7, 640(SP)
-	VSCALEFPS Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPSHUFB   Z4, Z8, Z8
-	VMOVDQU32 Z8, 704(SP)
-	MOVQ      dim+8(FP), AX
-	MOVQ      AX, 800(SP)
-	MOVQ      $+0, 792(SP)
-	MOVQ      keys+56(FP), CX
-	MOVQ      dim+8(FP), AX
-	ADDQ      $+3, CX
-	SHRQ      $0x02, CX
-	MOVQ      $+1, DX
-	SHRQ      $0x07, AX
-	CMOVQEQ   DX, AX
-	IMULQ     AX, CX
-	MOVQ      aheadKeys+88(FP), AX
-	MOVQ      $+0, 808(SP)
-	MOVQ      $+0, 824(SP)
-	XORQ      BX, BX
-	XORQ      SI, SI
-	TESTQ     AX, AX
-	JZ        nothingAhead
-	MOVQ      aheadOff+80(FP), DX
-	MOVQ      aheadLines+96(FP), DI
-	MOVQ      (DX), BX
-	MOVQ      -8(DX)(AX*8), DX
-	SUBQ      BX, DX
-	ADDQ      ahead+72(FP), BX
-	MOVQ      AX, 816(SP)
-	MOVQ      DI, SI
-	SHLQ      $0x06, DI
-	ADDQ      DI, DX
-	IMULQ     AX, DI
-	CMPQ      DX, DI
-	JNE       apart
-	MOVQ      $+1, 816(SP)
-	IMULQ     AX, SI
+	MOVQ         AX, 792(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z1
+	VSUBPS       Z2, Z1, Z1
+	VSUBPS       Z1, Z0, Z0
+	VSCALEFPS    Z1, Z3, Z1
+	VMOVSS       X1, 784(SP)
+	VSCALEFPS    Z0, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 512(SP)
+	VSCALEFPS    Z0, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 576(SP)
+	VSCALEFPS    Z0, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 640(SP)
+	VSCALEFPS    Z0, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 704(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 808(SP)
+	MOVQ         $+0, 800(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x07, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 816(SP)
+	MOVQ         $+0, 832(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 824(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 824(SP)
+	IMULQ        AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 824(SP)
+	MOVQ  AX, 832(SP)
 
 nothingAhead:
 channels128:
-	CMPQ         800(SP), $+128
+	CMPQ         808(SP), $+128
 	JLT          channels128done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -244,10 +226,10 @@ channels128:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         792(SP), DX
+	MOVQ         800(SP), DX
 
 keys1:
-	MOVQ  824(SP), R8
+	MOVQ  832(SP), R8
 	TESTQ R8, R8
 	JZ    ahead2done
 
@@ -282,12 +264,12 @@ ahead2one:
 ahead2touched:
 	TESTQ SI, SI
 	JNZ   ahead2done
-	MOVQ  808(SP), SI
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
 	JLT   ahead2row
-	MOVQ  $+0, 824(SP)
+	MOVQ  $+0, 832(SP)
 	JMP   ahead2done
 
 ahead2row:
@@ -367,6 +349,29 @@ ahead2done:
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
 	JG           keys1
+	CMPQ         own+64(FP), $+0
+	JE           full3
+	CMPQ         800(SP), $+0
+	JNE          full3
+	MOVQ         dim+8(FP), CX
+	MOVQ         792(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes4:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes4
+	KORTESTD K1, K1
+	JNZ      full0of3
+	CMPL     788(SP), $+0
+	JNE      declined
+
+full0of3:
+full3:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -490,13 +495,13 @@ ahead2done:
 	VFMADD231PS  Z0, Z24, Z8
 	VMOVUPS      Z8, 448(AX)
 	ADDQ         $+512, o+0(FP)
-	ADDQ         $+128, 792(SP)
-	SUBQ         $+128, 800(SP)
+	ADDQ         $+128, 800(SP)
+	SUBQ         $+128, 808(SP)
 	JMP          channels128
 
 channels128done:
 channels64:
-	CMPQ         800(SP), $+64
+	CMPQ         808(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -516,61 +521,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         792(SP), DX
+	MOVQ         800(SP), DX
 
-keys3:
-	MOVQ  824(SP), R8
+keys5:
+	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead4done
+	JZ    ahead6done
 
-ahead4:
+ahead6:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead4fewer
+	JCS     ahead6fewer
 
-ahead4four:
+ahead6four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead4four
+	JCC        ahead6four
 
-ahead4fewer:
+ahead6fewer:
 	ADDQ $+4, R9
-	JZ   ahead4touched
+	JZ   ahead6touched
 
-ahead4one:
+ahead6one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead4one
+	JNZ        ahead6one
 
-ahead4touched:
+ahead6touched:
 	TESTQ SI, SI
-	JNZ   ahead4done
-	MOVQ  808(SP), SI
+	JNZ   ahead6done
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
-	JLT   ahead4row
-	MOVQ  $+0, 824(SP)
-	JMP   ahead4done
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead6row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead6done
 
-ahead4row:
+ahead6row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead4
+	JNZ   ahead6
 
-ahead4done:
+ahead6done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -606,7 +611,30 @@ ahead4done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys3
+	JG           keys5
+	CMPQ         own+64(FP), $+0
+	JE           full7
+	CMPQ         800(SP), $+0
+	JNE          full7
+	MOVQ         dim+8(FP), CX
+	MOVQ         792(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes8:
+	VPABSB   (AX), Y12
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y12, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes8
+	KORTESTD K1, K1
+	JNZ      full0of7
+	CMPL     788(SP), $+0
+	JNE      declined
+
+full0of7:
+full7:
 	MOVQ         dim+8(FP), AX
 	MOVQ         alpha+32(FP), CX
 	SHLQ         $0x02, AX
@@ -674,64 +702,64 @@ ahead4done:
 	VFMADD231PS  Z0, Z12, Z4
 	VMOVUPS      Z4, 192(AX)
 	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, 792(SP)
-	SUBQ         $+64, 800(SP)
+	ADDQ         $+64, 800(SP)
+	SUBQ         $+64, 808(SP)
 	JMP          channels64
 
 channels64done:
-	MOVQ  824(SP), AX
+	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead5done
+	JZ    ahead9done
 
-ahead5:
+ahead9:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead5fewer
+	JCS     ahead9fewer
 
-ahead5four:
+ahead9four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead5four
+	JCC        ahead9four
 
-ahead5fewer:
+ahead9fewer:
 	ADDQ $+4, CX
-	JZ   ahead5touched
+	JZ   ahead9touched
 
-ahead5one:
+ahead9one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead5one
+	JNZ        ahead9one
 
-ahead5touched:
+ahead9touched:
 	TESTQ SI, SI
-	JNZ   ahead5done
-	MOVQ  808(SP), SI
+	JNZ   ahead9done
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
-	JLT   ahead5row
-	MOVQ  $+0, 824(SP)
-	JMP   ahead5done
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead9row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead9done
 
-ahead5row:
+ahead9row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead5
+	JNZ   ahead9
 
-ahead5done:
+ahead9done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -761,9 +789,19 @@ DATA digitOrderVNNI<>+56(SB)/4, $0x0e0a0602
 DATA digitOrderVNNI<>+60(SB)/4, $0x0f0b0703
 GLOBL digitOrderVNNI<>(SB), RODATA|NOPTR, $64
 
+DATA fullI8VNNI<>+0(SB)/4, $0x78787878
+DATA fullI8VNNI<>+4(SB)/4, $0x78787878
+DATA fullI8VNNI<>+8(SB)/4, $0x78787878
+DATA fullI8VNNI<>+12(SB)/4, $0x78787878
+DATA fullI8VNNI<>+16(SB)/4, $0x78787878
+DATA fullI8VNNI<>+20(SB)/4, $0x78787878
+DATA fullI8VNNI<>+24(SB)/4, $0x78787878
+DATA fullI8VNNI<>+28(SB)/4, $0x78787878
+GLOBL fullI8VNNI<>(SB), RODATA|NOPTR, $32
+
 // func integerAccumulateI8x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x2VNNI(SB), $1112-105
+TEXT ·integerAccumulateI8x2VNNI(SB), $1128-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -867,8 +905,7 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1112-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1060(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -884,174 +921,139 @@ TEXT ·integerAccumulateI8x2VNNI(SB), $1112-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes0
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1056(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 512(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 576(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 640(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 704(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, AX
-	CMPL       AX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full1
-	VPCMPEQD   Z9, Z5, K1
-	KMOVW      K1, AX
-	VPCMPEQD   Z9, Z6, K1
-	KMOVW      K1, CX
-	SHLQ       $0x10, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z7, K1
-	KMOVW      K1, CX
-	SHLQ       $0x20, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z8, K1
-	KMOVW      K1, CX
-	SHLQ       $0x30, CX
-	ORQ        CX, AX
-	TZCNTQ     AX, AX
-	MOVQ       dim+8(FP), DX
-	LEAQ       (SP), CX
-	MOVQ       (CX)(AX*8), AX
-
-codes1:
-	VPABSB       (AX), Y10
-	MOVL         $0x78787878, CX
-	VMOVD        CX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K1
-	KORTESTD     K1, K1
-	JNZ          full1
-	ADDQ         $+32, AX
-	SUBQ         $+32, DX
-	JG           codes1
+	MOVQ         DX, 1072(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1056(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 512(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 576(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 640(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full1:
-	VPMAXUD   Z1, Z9, Z9
-	VGETEXPPS Z9, Z1
-	VSUBPS    Z2, Z1, Z1
-	VSUBPS    Z1, Z0, Z0
-	VSCALEFPS Z1, Z3, Z1
-	VMOVSS    X1, 1064(SP)
-	VSCALEFPS Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VMOVDQU32 Z5, 768(SP)
-	VSCALEFPS Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVDQU32 Z6, 832(SP)
-	VSCALEFPS Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VPSHUFB   Z4, Z7, Z7
-	VMOVDQU32 Z7, 896(SP)
-	VSCALEFPS Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPSHUFB   Z4, Z8, Z8
-	VMOVDQU32 Z8, 960(SP)
-	MOVQ      dim+8(FP), AX
-	MOVQ      AX, 1080(SP)
-	MOVQ      $+0, 1072(SP)
-	MOVQ      keys+56(FP), CX
-	MOVQ      dim+8(FP), AX
-	ADDQ      $+3, CX
-	SHRQ      $0x02, CX
-	MOVQ      $+1, DX
-	SHRQ      $0x06, AX
-	CMOVQEQ   DX, AX
-	IMULQ     AX, CX
-	MOVQ      aheadKeys+88(FP), AX
-	MOVQ      $+0, 1088(SP)
-	MOVQ      $+0, 1104(SP)
-	XORQ      BX, BX
-	XORQ      SI, SI
-	TESTQ     AX, AX
-	JZ        nothingAhead
-	MOVQ      aheadOff+80(FP), DX
-	MOVQ      aheadLines+96(FP), DI
-	MOVQ      (DX), BX
-	MOVQ      -8(DX)(AX*8), DX
-	SUBQ      BX, DX
-	ADDQ      ahead+72(FP), BX
-	MOVQ      AX, 1096(SP)
-	MOVQ      DI, SI
-	SHLQ      $0x06, DI
-	ADDQ      DI, DX
-	IMULQ     AX, DI
-	CMPQ      DX, DI
-	JNE       apart
-	MOVQ      $+1, 1096(SP)
-	IMULQ     AX, SI
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1068(SP)
+	VPCMPEQD     Z9, Z5, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z9, Z6, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z7, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z8, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1080(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z1
+	VSUBPS       Z2, Z1, Z1
+	VSUBPS       Z1, Z0, Z0
+	VSCALEFPS    Z1, Z3, Z1
+	VMOVSS       X1, 1064(SP)
+	VSCALEFPS    Z0, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 768(SP)
+	VSCALEFPS    Z0, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 832(SP)
+	VSCALEFPS    Z0, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 896(SP)
+	VSCALEFPS    Z0, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 960(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1096(SP)
+	MOVQ         $+0, 1088(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 1104(SP)
+	MOVQ         $+0, 1120(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 1112(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1112(SP)
+	IMULQ        AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1104(SP)
+	MOVQ  AX, 1120(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1080(SP), $+64
+	CMPQ         1096(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -1083,61 +1085,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1072(SP), DX
+	MOVQ         1088(SP), DX
 
-keys6:
-	MOVQ  1104(SP), R8
+keys10:
+	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead7done
+	JZ    ahead11done
 
-ahead7:
+ahead11:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead7fewer
+	JCS     ahead11fewer
 
-ahead7four:
+ahead11four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead7four
+	JCC        ahead11four
 
-ahead7fewer:
+ahead11fewer:
 	ADDQ $+4, R9
-	JZ   ahead7touched
+	JZ   ahead11touched
 
-ahead7one:
+ahead11one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead7one
+	JNZ        ahead11one
 
-ahead7touched:
+ahead11touched:
 	TESTQ SI, SI
-	JNZ   ahead7done
-	MOVQ  1088(SP), SI
+	JNZ   ahead11done
+	MOVQ  1104(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1088(SP)
-	CMPQ  SI, 1096(SP)
-	JLT   ahead7row
-	MOVQ  $+0, 1104(SP)
-	JMP   ahead7done
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead11row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead11done
 
-ahead7row:
+ahead11row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead7
+	JNZ   ahead11
 
-ahead7done:
+ahead11done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1191,7 +1193,48 @@ ahead7done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys6
+	JG           keys10
+	CMPQ         own+64(FP), $+0
+	JE           full12
+	CMPQ         1088(SP), $+0
+	JNE          full12
+	MOVQ         dim+8(FP), CX
+	MOVQ         1072(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes13:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes13
+	KORTESTD K1, K1
+	JNZ      full0of12
+	CMPL     1060(SP), $+0
+	JNE      declined
+
+full0of12:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1080(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes14:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes14
+	KORTESTD K1, K1
+	JNZ      full1of12
+	CMPL     1068(SP), $+0
+	JNE      declined
+
+full1of12:
+full12:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -1322,64 +1365,64 @@ ahead7done:
 	VFMADD231PS  Z0, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
 	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, 1072(SP)
-	SUBQ         $+64, 1080(SP)
+	ADDQ         $+64, 1088(SP)
+	SUBQ         $+64, 1096(SP)
 	JMP          channels64
 
 channels64done:
-	MOVQ  1104(SP), AX
+	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead8done
+	JZ    ahead15done
 
-ahead8:
+ahead15:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead8fewer
+	JCS     ahead15fewer
 
-ahead8four:
+ahead15four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead8four
+	JCC        ahead15four
 
-ahead8fewer:
+ahead15fewer:
 	ADDQ $+4, CX
-	JZ   ahead8touched
+	JZ   ahead15touched
 
-ahead8one:
+ahead15one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead8one
+	JNZ        ahead15one
 
-ahead8touched:
+ahead15touched:
 	TESTQ SI, SI
-	JNZ   ahead8done
-	MOVQ  1088(SP), SI
+	JNZ   ahead15done
+	MOVQ  1104(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1088(SP)
-	CMPQ  SI, 1096(SP)
-	JLT   ahead8row
-	MOVQ  $+0, 1104(SP)
-	JMP   ahead8done
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead15row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead15done
 
-ahead8row:
+ahead15row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead8
+	JNZ   ahead15
 
-ahead8done:
+ahead15done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -1393,7 +1436,7 @@ declined:
 
 // func integerAccumulateI8x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x3VNNI(SB), $1392-105
+TEXT ·integerAccumulateI8x3VNNI(SB), $1416-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -1497,8 +1540,7 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1392-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1332(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -1514,257 +1556,204 @@ TEXT ·integerAccumulateI8x3VNNI(SB), $1392-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes0
+	MOVQ         DX, 1352(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1328(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 512(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 576(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 640(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1328(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 512(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 576(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 640(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 704(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, DX
-	CMPL       DX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full1
-	VPCMPEQD   Z9, Z5, K5
-	KMOVW      K5, DX
-	VPCMPEQD   Z9, Z6, K5
-	KMOVW      K5, BX
-	SHLQ       $0x10, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z7, K5
-	KMOVW      K5, BX
-	SHLQ       $0x20, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z8, K5
-	KMOVW      K5, BX
-	SHLQ       $0x30, BX
-	ORQ        BX, DX
-	TZCNTQ     DX, DX
-	MOVQ       dim+8(FP), SI
-	LEAQ       (SP), BX
-	MOVQ       (BX)(DX*8), DX
-
-codes1:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full1
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes1
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full1:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1336(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 768(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 832(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 896(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 960(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, AX
-	CMPL       AX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full2
-	VPCMPEQD   Z9, Z5, K1
-	KMOVW      K1, AX
-	VPCMPEQD   Z9, Z6, K1
-	KMOVW      K1, CX
-	SHLQ       $0x10, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z7, K1
-	KMOVW      K1, CX
-	SHLQ       $0x20, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z8, K1
-	KMOVW      K1, CX
-	SHLQ       $0x30, CX
-	ORQ        CX, AX
-	TZCNTQ     AX, AX
-	MOVQ       dim+8(FP), DX
-	LEAQ       (SP), CX
-	MOVQ       (CX)(AX*8), AX
-
-codes2:
-	VPABSB       (AX), Y10
-	MOVL         $0x78787878, CX
-	VMOVD        CX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K1
-	KORTESTD     K1, K1
-	JNZ          full2
-	ADDQ         $+32, AX
-	SUBQ         $+32, DX
-	JG           codes2
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1340(SP)
+	VPCMPEQD     Z9, Z5, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z9, Z6, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z7, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z8, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1360(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1336(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 768(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 832(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 896(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 960(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full2:
-	VPMAXUD   Z1, Z9, Z9
-	VGETEXPPS Z9, Z1
-	VSUBPS    Z2, Z1, Z1
-	VSUBPS    Z1, Z0, Z0
-	VSCALEFPS Z1, Z3, Z1
-	VMOVSS    X1, 1344(SP)
-	VSCALEFPS Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VMOVDQU32 Z5, 1024(SP)
-	VSCALEFPS Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVDQU32 Z6, 1088(SP)
-	VSCALEFPS Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VPSHUFB   Z4, Z7, Z7
-	VMOVDQU32 Z7, 1152(SP)
-	VSCALEFPS Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPSHUFB   Z4, Z8, Z8
-	VMOVDQU32 Z8, 1216(SP)
-	MOVQ      dim+8(FP), AX
-	MOVQ      AX, 1360(SP)
-	MOVQ      $+0, 1352(SP)
-	MOVQ      keys+56(FP), CX
-	MOVQ      dim+8(FP), AX
-	ADDQ      $+3, CX
-	SHRQ      $0x02, CX
-	MOVQ      $+1, DX
-	SHRQ      $0x06, AX
-	CMOVQEQ   DX, AX
-	ADDQ      AX, AX
-	IMULQ     AX, CX
-	MOVQ      aheadKeys+88(FP), AX
-	MOVQ      $+0, 1368(SP)
-	MOVQ      $+0, 1384(SP)
-	XORQ      BX, BX
-	XORQ      SI, SI
-	TESTQ     AX, AX
-	JZ        nothingAhead
-	MOVQ      aheadOff+80(FP), DX
-	MOVQ      aheadLines+96(FP), DI
-	MOVQ      (DX), BX
-	MOVQ      -8(DX)(AX*8), DX
-	SUBQ      BX, DX
-	ADDQ      ahead+72(FP), BX
-	MOVQ      AX, 1376(SP)
-	MOVQ      DI, SI
-	SHLQ      $0x06, DI
-	ADDQ      DI, DX
-	IMULQ     AX, DI
-	CMPQ      DX, DI
-	JNE       apart
-	MOVQ      $+1, 1376(SP)
-	IMULQ     AX, SI
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1348(SP)
+	VPCMPEQD     Z9, Z5, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z9, Z6, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z7, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z8, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1368(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z1
+	VSUBPS       Z2, Z1, Z1
+	VSUBPS       Z1, Z0, Z0
+	VSCALEFPS    Z1, Z3, Z1
+	VMOVSS       X1, 1344(SP)
+	VSCALEFPS    Z0, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 1024(SP)
+	VSCALEFPS    Z0, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 1088(SP)
+	VSCALEFPS    Z0, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 1152(SP)
+	VSCALEFPS    Z0, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 1216(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1384(SP)
+	MOVQ         $+0, 1376(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	ADDQ         AX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 1392(SP)
+	MOVQ         $+0, 1408(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 1400(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1400(SP)
+	IMULQ        AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1384(SP)
+	MOVQ  AX, 1408(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1360(SP), $+64
+	CMPQ         1384(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -1796,61 +1785,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1352(SP), DX
+	MOVQ         1376(SP), DX
 
-keys9:
-	MOVQ  1384(SP), R8
+keys16:
+	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead10done
+	JZ    ahead17done
 
-ahead10:
+ahead17:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead10fewer
+	JCS     ahead17fewer
 
-ahead10four:
+ahead17four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead10four
+	JCC        ahead17four
 
-ahead10fewer:
+ahead17fewer:
 	ADDQ $+4, R9
-	JZ   ahead10touched
+	JZ   ahead17touched
 
-ahead10one:
+ahead17one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead10one
+	JNZ        ahead17one
 
-ahead10touched:
+ahead17touched:
 	TESTQ SI, SI
-	JNZ   ahead10done
-	MOVQ  1368(SP), SI
+	JNZ   ahead17done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead10row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead10done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead17row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead17done
 
-ahead10row:
+ahead17row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead10
+	JNZ   ahead17
 
-ahead10done:
+ahead17done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -1904,7 +1893,66 @@ ahead10done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys9
+	JG           keys16
+	CMPQ         own+64(FP), $+0
+	JE           full18
+	CMPQ         1376(SP), $+0
+	JNE          full18
+	MOVQ         dim+8(FP), CX
+	MOVQ         1352(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes19:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes19
+	KORTESTD K1, K1
+	JNZ      full0of18
+	CMPL     1332(SP), $+0
+	JNE      declined
+
+full0of18:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1360(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes20:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes20
+	KORTESTD K1, K1
+	JNZ      full1of18
+	CMPL     1340(SP), $+0
+	JNE      declined
+
+full1of18:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1368(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes21:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes21
+	KORTESTD K1, K1
+	JNZ      full2of18
+	CMPL     1348(SP), $+0
+	JNE      declined
+
+full2of18:
+full18:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2052,61 +2100,61 @@ ahead10done:
 	MOVQ         keys+56(FP), DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1352(SP), DX
+	MOVQ         1376(SP), DX
 
-keys11:
-	MOVQ  1384(SP), R8
+keys22:
+	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead12done
+	JZ    ahead23done
 
-ahead12:
+ahead23:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead12fewer
+	JCS     ahead23fewer
 
-ahead12four:
+ahead23four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead12four
+	JCC        ahead23four
 
-ahead12fewer:
+ahead23fewer:
 	ADDQ $+4, R9
-	JZ   ahead12touched
+	JZ   ahead23touched
 
-ahead12one:
+ahead23one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead12one
+	JNZ        ahead23one
 
-ahead12touched:
+ahead23touched:
 	TESTQ SI, SI
-	JNZ   ahead12done
-	MOVQ  1368(SP), SI
+	JNZ   ahead23done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead12row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead12done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead23row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead23done
 
-ahead12row:
+ahead23row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead12
+	JNZ   ahead23
 
-ahead12done:
+ahead23done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2142,7 +2190,7 @@ ahead12done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys11
+	JG           keys22
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -2212,64 +2260,64 @@ ahead12done:
 	VFMADD231PS  Z0, Z12, Z4
 	VMOVUPS      Z4, 192(AX)
 	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, 1352(SP)
-	SUBQ         $+64, 1360(SP)
+	ADDQ         $+64, 1376(SP)
+	SUBQ         $+64, 1384(SP)
 	JMP          channels64
 
 channels64done:
-	MOVQ  1384(SP), AX
+	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead13done
+	JZ    ahead24done
 
-ahead13:
+ahead24:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead13fewer
+	JCS     ahead24fewer
 
-ahead13four:
+ahead24four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead13four
+	JCC        ahead24four
 
-ahead13fewer:
+ahead24fewer:
 	ADDQ $+4, CX
-	JZ   ahead13touched
+	JZ   ahead24touched
 
-ahead13one:
+ahead24one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead13one
+	JNZ        ahead24one
 
-ahead13touched:
+ahead24touched:
 	TESTQ SI, SI
-	JNZ   ahead13done
-	MOVQ  1368(SP), SI
+	JNZ   ahead24done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead13row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead13done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead24row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead24done
 
-ahead13row:
+ahead24row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead13
+	JNZ   ahead24
 
-ahead13done:
+ahead24done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -2283,7 +2331,7 @@ declined:
 
 // func integerAccumulateI8x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI8x4VNNI(SB), $1672-105
+TEXT ·integerAccumulateI8x4VNNI(SB), $1704-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -2387,8 +2435,7 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1672-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1604(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -2404,339 +2451,268 @@ TEXT ·integerAccumulateI8x4VNNI(SB), $1672-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes0
+	MOVQ         DX, 1632(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1600(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 512(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 576(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 640(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 704(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1600(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 512(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 576(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 640(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 704(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, DX
-	CMPL       DX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full1
-	VPCMPEQD   Z9, Z5, K5
-	KMOVW      K5, DX
-	VPCMPEQD   Z9, Z6, K5
-	KMOVW      K5, BX
-	SHLQ       $0x10, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z7, K5
-	KMOVW      K5, BX
-	SHLQ       $0x20, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z8, K5
-	KMOVW      K5, BX
-	SHLQ       $0x30, BX
-	ORQ        BX, DX
-	TZCNTQ     DX, DX
-	MOVQ       dim+8(FP), SI
-	LEAQ       (SP), BX
-	MOVQ       (BX)(DX*8), DX
-
-codes1:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full1
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes1
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1612(SP)
+	VPCMPEQD     Z9, Z5, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z9, Z6, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z7, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z8, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1640(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1608(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 768(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 832(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 896(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 960(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full1:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1608(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 768(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 832(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 896(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 960(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, DX
-	CMPL       DX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full2
-	VPCMPEQD   Z9, Z5, K5
-	KMOVW      K5, DX
-	VPCMPEQD   Z9, Z6, K5
-	KMOVW      K5, BX
-	SHLQ       $0x10, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z7, K5
-	KMOVW      K5, BX
-	SHLQ       $0x20, BX
-	ORQ        BX, DX
-	VPCMPEQD   Z9, Z8, K5
-	KMOVW      K5, BX
-	SHLQ       $0x30, BX
-	ORQ        BX, DX
-	TZCNTQ     DX, DX
-	MOVQ       dim+8(FP), SI
-	LEAQ       (SP), BX
-	MOVQ       (BX)(DX*8), DX
-
-codes2:
-	VPABSB       (DX), Y10
-	MOVL         $0x78787878, BX
-	VMOVD        BX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K5
-	KORTESTD     K5, K5
-	JNZ          full2
-	ADDQ         $+32, DX
-	SUBQ         $+32, SI
-	JG           codes2
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full2:
-	VPMAXUD    Z1, Z9, Z9
-	VGETEXPPS  Z9, Z10
-	VSUBPS     Z2, Z10, Z10
-	VSUBPS     Z10, Z0, Z9
-	VSCALEFPS  Z10, Z3, Z10
-	VMOVSS     X10, 1616(SP)
-	VSCALEFPS  Z9, Z5, Z5
-	VCVTPS2DQ  Z5, Z5
-	VPSHUFB    Z4, Z5, Z5
-	VMOVDQU32  Z5, 1024(SP)
-	VSCALEFPS  Z9, Z6, Z6
-	VCVTPS2DQ  Z6, Z6
-	VPSHUFB    Z4, Z6, Z6
-	VMOVDQU32  Z6, 1088(SP)
-	VSCALEFPS  Z9, Z7, Z7
-	VCVTPS2DQ  Z7, Z7
-	VPSHUFB    Z4, Z7, Z7
-	VMOVDQU32  Z7, 1152(SP)
-	VSCALEFPS  Z9, Z8, Z8
-	VCVTPS2DQ  Z8, Z8
-	VPSHUFB    Z4, Z8, Z8
-	VMOVDQU32  Z8, 1216(SP)
-	ADDQ       CX, AX
-	VMOVUPS.Z  (AX), K1, Z5
-	VADDPS     Z0, Z5, Z5
-	VMOVUPS.Z  64(AX), K2, Z6
-	VADDPS     Z0, Z6, Z6
-	VMOVUPS.Z  128(AX), K3, Z7
-	VADDPS     Z0, Z7, Z7
-	VMOVUPS.Z  192(AX), K4, Z8
-	VADDPS     Z0, Z8, Z8
-	VPMAXUD    Z5, Z6, Z9
-	VPMAXUD    Z7, Z9, Z9
-	VPMAXUD    Z8, Z9, Z9
-	VSHUFI32X4 $0x4e, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VSHUFI32X4 $0xb1, Z9, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0x4e, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VPSHUFD    $0xb1, Z9, Z10
-	VPMAXUD    Z10, Z9, Z9
-	VMOVD      X9, AX
-	CMPL       AX, $0x7f800000
-	JAE        declined
-	CMPQ       own+64(FP), $+0
-	JE         full3
-	VPCMPEQD   Z9, Z5, K1
-	KMOVW      K1, AX
-	VPCMPEQD   Z9, Z6, K1
-	KMOVW      K1, CX
-	SHLQ       $0x10, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z7, K1
-	KMOVW      K1, CX
-	SHLQ       $0x20, CX
-	ORQ        CX, AX
-	VPCMPEQD   Z9, Z8, K1
-	KMOVW      K1, CX
-	SHLQ       $0x30, CX
-	ORQ        CX, AX
-	TZCNTQ     AX, AX
-	MOVQ       dim+8(FP), DX
-	LEAQ       (SP), CX
-	MOVQ       (CX)(AX*8), AX
-
-codes3:
-	VPABSB       (AX), Y10
-	MOVL         $0x78787878, CX
-	VMOVD        CX, X11
-	VPBROADCASTD X11, Z11
-	VPCMPUB      $0x05, Y11, Y10, K1
-	KORTESTD     K1, K1
-	JNZ          full3
-	ADDQ         $+32, AX
-	SUBQ         $+32, DX
-	JG           codes3
+	CMPL         DX, $0x7f800000
+	JAE          declined
+	MOVL         DX, 1620(SP)
+	VPCMPEQD     Z9, Z5, K5
+	KMOVW        K5, DX
+	VPCMPEQD     Z9, Z6, K5
+	KMOVW        K5, BX
+	SHLQ         $0x10, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z7, K5
+	KMOVW        K5, BX
+	SHLQ         $0x20, BX
+	ORQ          BX, DX
+	VPCMPEQD     Z9, Z8, K5
+	KMOVW        K5, BX
+	SHLQ         $0x30, BX
+	ORQ          BX, DX
+	TZCNTQ       DX, DX
+	LEAQ         (SP), BX
+	MOVQ         (BX)(DX*8), DX
+	MOVQ         DX, 1648(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z10
+	VSUBPS       Z2, Z10, Z10
+	VSUBPS       Z10, Z0, Z9
+	VSCALEFPS    Z10, Z3, Z10
+	VMOVSS       X10, 1616(SP)
+	VSCALEFPS    Z9, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 1024(SP)
+	VSCALEFPS    Z9, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 1088(SP)
+	VSCALEFPS    Z9, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 1152(SP)
+	VSCALEFPS    Z9, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 1216(SP)
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z5
+	VADDPS       Z0, Z5, Z5
+	VMOVUPS.Z    64(AX), K2, Z6
+	VADDPS       Z0, Z6, Z6
+	VMOVUPS.Z    128(AX), K3, Z7
+	VADDPS       Z0, Z7, Z7
+	VMOVUPS.Z    192(AX), K4, Z8
+	VADDPS       Z0, Z8, Z8
+	VPMAXUD      Z5, Z6, Z9
+	VPMAXUD      Z7, Z9, Z9
+	VPMAXUD      Z8, Z9, Z9
+	VSHUFI32X4   $0x4e, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0x4e, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z10
+	VPMAXUD      Z10, Z9, Z9
 	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full3:
-	VPMAXUD   Z1, Z9, Z9
-	VGETEXPPS Z9, Z1
-	VSUBPS    Z2, Z1, Z1
-	VSUBPS    Z1, Z0, Z0
-	VSCALEFPS Z1, Z3, Z1
-	VMOVSS    X1, 1624(SP)
-	VSCALEFPS Z0, Z5, Z5
-	VCVTPS2DQ Z5, Z5
-	VPSHUFB   Z4, Z5, Z5
-	VMOVDQU32 Z5, 1280(SP)
-	VSCALEFPS Z0, Z6, Z6
-	VCVTPS2DQ Z6, Z6
-	VPSHUFB   Z4, Z6, Z6
-	VMOVDQU32 Z6, 1344(SP)
-	VSCALEFPS Z0, Z7, Z7
-	VCVTPS2DQ Z7, Z7
-	VPSHUFB   Z4, Z7, Z7
-	VMOVDQU32 Z7, 1408(SP)
-	VSCALEFPS Z0, Z8, Z8
-	VCVTPS2DQ Z8, Z8
-	VPSHUFB   Z4, Z8, Z8
-	VMOVDQU32 Z8, 1472(SP)
-	MOVQ      dim+8(FP), AX
-	MOVQ      AX, 1640(SP)
-	MOVQ      $+0, 1632(SP)
-	MOVQ      keys+56(FP), CX
-	MOVQ      dim+8(FP), AX
-	ADDQ      $+3, CX
-	SHRQ      $0x02, CX
-	MOVQ      $+1, DX
-	SHRQ      $0x06, AX
-	CMOVQEQ   DX, AX
-	ADDQ      AX, AX
-	IMULQ     AX, CX
-	MOVQ      aheadKeys+88(FP), AX
-	MOVQ      $+0, 1648(SP)
-	MOVQ      $+0, 1664(SP)
-	XORQ      BX, BX
-	XORQ      SI, SI
-	TESTQ     AX, AX
-	JZ        nothingAhead
-	MOVQ      aheadOff+80(FP), DX
-	MOVQ      aheadLines+96(FP), DI
-	MOVQ      (DX), BX
-	MOVQ      -8(DX)(AX*8), DX
-	SUBQ      BX, DX
-	ADDQ      ahead+72(FP), BX
-	MOVQ      AX, 1656(SP)
-	MOVQ      DI, SI
-	SHLQ      $0x06, DI
-	ADDQ      DI, DX
-	IMULQ     AX, DI
-	CMPQ      DX, DI
-	JNE       apart
-	MOVQ      $+1, 1656(SP)
-	IMULQ     AX, SI
+	CMPL         AX, $0x7f800000
+	JAE          declined
+	MOVL         AX, 1628(SP)
+	VPCMPEQD     Z9, Z5, K1
+	KMOVW        K1, AX
+	VPCMPEQD     Z9, Z6, K1
+	KMOVW        K1, CX
+	SHLQ         $0x10, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z7, K1
+	KMOVW        K1, CX
+	SHLQ         $0x20, CX
+	ORQ          CX, AX
+	VPCMPEQD     Z9, Z8, K1
+	KMOVW        K1, CX
+	SHLQ         $0x30, CX
+	ORQ          CX, AX
+	TZCNTQ       AX, AX
+	LEAQ         (SP), CX
+	MOVQ         (CX)(AX*8), AX
+	MOVQ         AX, 1656(SP)
+	VPMAXUD      Z1, Z9, Z9
+	VGETEXPPS    Z9, Z1
+	VSUBPS       Z2, Z1, Z1
+	VSUBPS       Z1, Z0, Z0
+	VSCALEFPS    Z1, Z3, Z1
+	VMOVSS       X1, 1624(SP)
+	VSCALEFPS    Z0, Z5, Z5
+	VCVTPS2DQ    Z5, Z5
+	VPSHUFB      Z4, Z5, Z5
+	VMOVDQU32    Z5, 1280(SP)
+	VSCALEFPS    Z0, Z6, Z6
+	VCVTPS2DQ    Z6, Z6
+	VPSHUFB      Z4, Z6, Z6
+	VMOVDQU32    Z6, 1344(SP)
+	VSCALEFPS    Z0, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VPSHUFB      Z4, Z7, Z7
+	VMOVDQU32    Z7, 1408(SP)
+	VSCALEFPS    Z0, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPSHUFB      Z4, Z8, Z8
+	VMOVDQU32    Z8, 1472(SP)
+	MOVQ         dim+8(FP), AX
+	MOVQ         AX, 1672(SP)
+	MOVQ         $+0, 1664(SP)
+	MOVQ         keys+56(FP), CX
+	MOVQ         dim+8(FP), AX
+	ADDQ         $+3, CX
+	SHRQ         $0x02, CX
+	MOVQ         $+1, DX
+	SHRQ         $0x06, AX
+	CMOVQEQ      DX, AX
+	ADDQ         AX, AX
+	IMULQ        AX, CX
+	MOVQ         aheadKeys+88(FP), AX
+	MOVQ         $+0, 1680(SP)
+	MOVQ         $+0, 1696(SP)
+	XORQ         BX, BX
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           nothingAhead
+	MOVQ         aheadOff+80(FP), DX
+	MOVQ         aheadLines+96(FP), DI
+	MOVQ         (DX), BX
+	MOVQ         -8(DX)(AX*8), DX
+	SUBQ         BX, DX
+	ADDQ         ahead+72(FP), BX
+	MOVQ         AX, 1688(SP)
+	MOVQ         DI, SI
+	SHLQ         $0x06, DI
+	ADDQ         DI, DX
+	IMULQ        AX, DI
+	CMPQ         DX, DI
+	JNE          apart
+	MOVQ         $+1, 1688(SP)
+	IMULQ        AX, SI
 
 apart:
 	IMULQ aheadLines+96(FP), AX
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1664(SP)
+	MOVQ  AX, 1696(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1640(SP), $+64
+	CMPQ         1672(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -2768,61 +2744,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1632(SP), DX
+	MOVQ         1664(SP), DX
 
-keys14:
-	MOVQ  1664(SP), R8
+keys25:
+	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead15done
+	JZ    ahead26done
 
-ahead15:
+ahead26:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead15fewer
+	JCS     ahead26fewer
 
-ahead15four:
+ahead26four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead15four
+	JCC        ahead26four
 
-ahead15fewer:
+ahead26fewer:
 	ADDQ $+4, R9
-	JZ   ahead15touched
+	JZ   ahead26touched
 
-ahead15one:
+ahead26one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead15one
+	JNZ        ahead26one
 
-ahead15touched:
+ahead26touched:
 	TESTQ SI, SI
-	JNZ   ahead15done
-	MOVQ  1648(SP), SI
+	JNZ   ahead26done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead15row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead15done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead26row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead26done
 
-ahead15row:
+ahead26row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead15
+	JNZ   ahead26
 
-ahead15done:
+ahead26done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -2876,7 +2852,84 @@ ahead15done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys14
+	JG           keys25
+	CMPQ         own+64(FP), $+0
+	JE           full27
+	CMPQ         1664(SP), $+0
+	JNE          full27
+	MOVQ         dim+8(FP), CX
+	MOVQ         1632(SP), AX
+	XORL         DX, DX
+	KMOVD        DX, K1
+
+codes28:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes28
+	KORTESTD K1, K1
+	JNZ      full0of27
+	CMPL     1604(SP), $+0
+	JNE      declined
+
+full0of27:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1640(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes29:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes29
+	KORTESTD K1, K1
+	JNZ      full1of27
+	CMPL     1612(SP), $+0
+	JNE      declined
+
+full1of27:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1648(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes30:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes30
+	KORTESTD K1, K1
+	JNZ      full2of27
+	CMPL     1620(SP), $+0
+	JNE      declined
+
+full2of27:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1656(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes31:
+	VPABSB   (AX), Y24
+	VPCMPUB  $0x05, fullI8VNNI<>+0(SB), Y24, K2
+	KORD     K2, K1, K1
+	ADDQ     $+32, AX
+	SUBQ     $+32, CX
+	JG       codes31
+	KORTESTD K1, K1
+	JNZ      full3of27
+	CMPL     1628(SP), $+0
+	JNE      declined
+
+full3of27:
+full27:
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3036,61 +3089,61 @@ ahead15done:
 	MOVQ         keys+56(FP), DI
 	LEAQ         1024(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1632(SP), DX
+	MOVQ         1664(SP), DX
 
-keys16:
-	MOVQ  1664(SP), R8
+keys32:
+	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead17done
+	JZ    ahead33done
 
-ahead17:
+ahead33:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead17fewer
+	JCS     ahead33fewer
 
-ahead17four:
+ahead33four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead17four
+	JCC        ahead33four
 
-ahead17fewer:
+ahead33fewer:
 	ADDQ $+4, R9
-	JZ   ahead17touched
+	JZ   ahead33touched
 
-ahead17one:
+ahead33one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead17one
+	JNZ        ahead33one
 
-ahead17touched:
+ahead33touched:
 	TESTQ SI, SI
-	JNZ   ahead17done
-	MOVQ  1648(SP), SI
+	JNZ   ahead33done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead17row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead17done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead33row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead33done
 
-ahead17row:
+ahead33row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead17
+	JNZ   ahead33
 
-ahead17done:
+ahead33done:
 	MOVQ         8(CX), R8
 	MOVQ         24(CX), R9
 	MOVQ         (CX), R10
@@ -3144,7 +3197,7 @@ ahead17done:
 	ADDQ         $+16, AX
 	ADDQ         $+32, CX
 	SUBQ         $+4, DI
-	JG           keys16
+	JG           keys32
 	MOVQ         dim+8(FP), CX
 	MOVQ         alpha+32(FP), DX
 	SHLQ         $0x02, CX
@@ -3277,64 +3330,64 @@ ahead17done:
 	VFMADD231PS  Z0, Z1, Z16
 	VMOVUPS      Z16, 192(AX)
 	ADDQ         $+256, o+0(FP)
-	ADDQ         $+64, 1632(SP)
-	SUBQ         $+64, 1640(SP)
+	ADDQ         $+64, 1664(SP)
+	SUBQ         $+64, 1672(SP)
 	JMP          channels64
 
 channels64done:
-	MOVQ  1664(SP), AX
+	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead18done
+	JZ    ahead34done
 
-ahead18:
+ahead34:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead18fewer
+	JCS     ahead34fewer
 
-ahead18four:
+ahead34four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead18four
+	JCC        ahead34four
 
-ahead18fewer:
+ahead34fewer:
 	ADDQ $+4, CX
-	JZ   ahead18touched
+	JZ   ahead34touched
 
-ahead18one:
+ahead34one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead18one
+	JNZ        ahead34one
 
-ahead18touched:
+ahead34touched:
 	TESTQ SI, SI
-	JNZ   ahead18done
-	MOVQ  1648(SP), SI
+	JNZ   ahead34done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead18row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead18done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead34row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead34done
 
-ahead18row:
+ahead34row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead18
+	JNZ   ahead34
 
-ahead18done:
+ahead34done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -3348,7 +3401,7 @@ declined:
 
 // func integerAccumulateI4x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x1VNNI(SB), $832-105
+TEXT ·integerAccumulateI4x1VNNI(SB), $840-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -3452,8 +3505,7 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $832-105
 	VMOVD        X9, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         AX, 788(SP)
 	VPCMPEQD     Z9, Z5, K1
 	KMOVW        K1, AX
 	VPCMPEQD     Z9, Z6, K1
@@ -3469,42 +3521,9 @@ TEXT ·integerAccumulateI4x1VNNI(SB), $832-105
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
-	MOVQ         dim+8(FP), DX
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
-
-codes0:
-	MOVL         $0x88888888, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (AX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K1
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K2
-	KORD         K2, K1, K1
-	KORTESTD     K1, K1
-	JNZ          full0
-	ADDQ         $+32, AX
-	SUBQ         $+64, DX
-	JG           codes0
-	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full0:
+	MOVQ         AX, 792(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z1
 	VSUBPS       Z2, Z1, Z1
@@ -3543,8 +3562,8 @@ full0:
 	VPADDD       Z0, Z1, Z1
 	VMOVDQU32    X1, 768(SP)
 	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 800(SP)
-	MOVQ         $+0, 792(SP)
+	MOVQ         AX, 808(SP)
+	MOVQ         $+0, 800(SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
@@ -3554,8 +3573,8 @@ full0:
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 808(SP)
-	MOVQ         $+0, 824(SP)
+	MOVQ         $+0, 816(SP)
+	MOVQ         $+0, 832(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
@@ -3566,14 +3585,14 @@ full0:
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 816(SP)
+	MOVQ         AX, 824(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
 	ADDQ         DI, DX
 	IMULQ        AX, DI
 	CMPQ         DX, DI
 	JNE          apart
-	MOVQ         $+1, 816(SP)
+	MOVQ         $+1, 824(SP)
 	IMULQ        AX, SI
 
 apart:
@@ -3581,11 +3600,11 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 824(SP)
+	MOVQ  AX, 832(SP)
 
 nothingAhead:
 channels128:
-	CMPQ         800(SP), $+128
+	CMPQ         808(SP), $+128
 	JLT          channels128done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -3621,61 +3640,61 @@ channels128:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         792(SP), DX
+	MOVQ         800(SP), DX
 
-keys19:
-	MOVQ  824(SP), R8
+keys35:
+	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead20done
+	JZ    ahead36done
 
-ahead20:
+ahead36:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead20fewer
+	JCS     ahead36fewer
 
-ahead20four:
+ahead36four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead20four
+	JCC        ahead36four
 
-ahead20fewer:
+ahead36fewer:
 	ADDQ $+4, R9
-	JZ   ahead20touched
+	JZ   ahead36touched
 
-ahead20one:
+ahead36one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead20one
+	JNZ        ahead36one
 
-ahead20touched:
+ahead36touched:
 	TESTQ SI, SI
-	JNZ   ahead20done
-	MOVQ  808(SP), SI
+	JNZ   ahead36done
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
-	JLT   ahead20row
-	MOVQ  $+0, 824(SP)
-	JMP   ahead20done
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead36row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead36done
 
-ahead20row:
+ahead36row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead20
+	JNZ   ahead36
 
-ahead20done:
+ahead36done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -3751,137 +3770,170 @@ ahead20done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys19
-	MOVQ            dim+8(FP), AX
-	MOVQ            alpha+32(FP), CX
-	SHLQ            $0x02, AX
-	MOVQ            o+0(FP), AX
-	VBROADCASTSS    (CX), Z24
-	VBROADCASTSS    784(SP), Z25
-	XORL            CX, CX
-	VMOVD           CX, X26
-	VPBROADCASTD    X26, Z26
-	VCMPPS          $0x04, Z26, Z24, K1
-	VPSLLD          $0x08, Z16, Z16
-	VPADDD          Z16, Z8, Z8
-	VCVTDQ2PS       Z8, Z8
-	VCVTDQ2PS       Z0, Z0
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X16
-	VPBROADCASTD    X16, Z16
-	VFMADD231PS     Z16, Z8, Z0
-	VMULPS          Z25, Z0, Z0
-	VPSLLD          $0x08, Z17, Z17
-	VPADDD          Z17, Z9, Z9
-	VCVTDQ2PS       Z9, Z9
-	VCVTDQ2PS       Z1, Z1
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z9, Z1
-	VMULPS          Z25, Z1, Z1
-	VPSLLD          $0x08, Z18, Z18
-	VPADDD          Z18, Z10, Z10
-	VCVTDQ2PS       Z10, Z10
-	VCVTDQ2PS       Z2, Z2
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z10, Z2
-	VMULPS          Z25, Z2, Z2
-	VPSLLD          $0x08, Z19, Z19
-	VPADDD          Z19, Z11, Z11
-	VCVTDQ2PS       Z11, Z11
-	VCVTDQ2PS       Z3, Z3
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z11, Z3
-	VMULPS          Z25, Z3, Z3
-	VPSLLD          $0x08, Z20, Z20
-	VPADDD          Z20, Z12, Z12
-	VCVTDQ2PS       Z12, Z12
-	VCVTDQ2PS       Z4, Z4
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z12, Z4
-	VMULPS          Z25, Z4, Z4
-	VPSLLD          $0x08, Z21, Z21
-	VPADDD          Z21, Z13, Z13
-	VCVTDQ2PS       Z13, Z13
-	VCVTDQ2PS       Z5, Z5
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z13, Z5
-	VMULPS          Z25, Z5, Z5
-	VPSLLD          $0x08, Z22, Z22
-	VPADDD          Z22, Z14, Z14
-	VCVTDQ2PS       Z14, Z14
-	VCVTDQ2PS       Z6, Z6
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z14, Z6
-	VMULPS          Z25, Z6, Z6
-	VPSLLD          $0x08, Z23, Z23
-	VPADDD          Z23, Z15, Z15
-	VCVTDQ2PS       Z15, Z15
-	VCVTDQ2PS       Z7, Z7
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z15, Z7
-	VMULPS          Z25, Z7, Z7
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z8
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z9
-	VPERMI2PS       Z1, Z0, Z8
-	VPERMT2PS       Z1, Z9, Z0
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z10
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z3, Z2, Z10
-	VPERMT2PS       Z3, Z1, Z2
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z8
-	VMOVUPS         Z8, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z0
-	VMOVUPS         Z0, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z10
-	VMOVUPS         Z10, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z2
-	VMOVUPS         Z2, 192(AX)
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z12
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z0
-	VPERMI2PS       Z5, Z4, Z12
-	VPERMT2PS       Z5, Z0, Z4
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z14
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z0
-	VPERMI2PS       Z7, Z6, Z14
-	VPERMT2PS       Z7, Z0, Z6
-	VMOVUPS.Z       256(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z12
-	VMOVUPS         Z12, 256(AX)
-	VMOVUPS.Z       320(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z4
-	VMOVUPS         Z4, 320(AX)
-	VMOVUPS.Z       384(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z14
-	VMOVUPS         Z14, 384(AX)
-	VMOVUPS.Z       448(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z6
-	VMOVUPS         Z6, 448(AX)
-	ADDQ            $+512, o+0(FP)
-	ADDQ            $+64, 792(SP)
-	SUBQ            $+128, 800(SP)
-	JMP             channels128
+	JG              keys35
+	CMPQ            own+64(FP), $+0
+	JE              full37
+	CMPQ            800(SP), $+0
+	JNE             full37
+	MOVQ            dim+8(FP), CX
+	MOVQ            792(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes38:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes38
+	KORTESTD        K1, K1
+	JNZ             full0of37
+	CMPL            788(SP), $+0
+	JNE             declined
+
+full0of37:
+full37:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z24
+	VBROADCASTSS 784(SP), Z25
+	XORL         CX, CX
+	VMOVD        CX, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z16, Z16
+	VPADDD       Z16, Z8, Z8
+	VCVTDQ2PS    Z8, Z8
+	VCVTDQ2PS    Z0, Z0
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X16
+	VPBROADCASTD X16, Z16
+	VFMADD231PS  Z16, Z8, Z0
+	VMULPS       Z25, Z0, Z0
+	VPSLLD       $0x08, Z17, Z17
+	VPADDD       Z17, Z9, Z9
+	VCVTDQ2PS    Z9, Z9
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z9, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z18, Z18
+	VPADDD       Z18, Z10, Z10
+	VCVTDQ2PS    Z10, Z10
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z10, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z19, Z19
+	VPADDD       Z19, Z11, Z11
+	VCVTDQ2PS    Z11, Z11
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z11, Z3
+	VMULPS       Z25, Z3, Z3
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z12, Z12
+	VCVTDQ2PS    Z12, Z12
+	VCVTDQ2PS    Z4, Z4
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z12, Z4
+	VMULPS       Z25, Z4, Z4
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z13, Z13
+	VCVTDQ2PS    Z13, Z13
+	VCVTDQ2PS    Z5, Z5
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z13, Z5
+	VMULPS       Z25, Z5, Z5
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z14, Z14
+	VCVTDQ2PS    Z14, Z14
+	VCVTDQ2PS    Z6, Z6
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z14, Z6
+	VMULPS       Z25, Z6, Z6
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VCVTDQ2PS    Z7, Z7
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z15, Z7
+	VMULPS       Z25, Z7, Z7
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z8
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z9
+	VPERMI2PS    Z1, Z0, Z8
+	VPERMT2PS    Z1, Z9, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z10
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z10
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z8
+	VMOVUPS      Z8, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 192(AX)
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z12
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS    Z5, Z4, Z12
+	VPERMT2PS    Z5, Z0, Z4
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z14
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z0
+	VPERMI2PS    Z7, Z6, Z14
+	VPERMT2PS    Z7, Z0, Z6
+	VMOVUPS.Z    256(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z12
+	VMOVUPS      Z12, 256(AX)
+	VMOVUPS.Z    320(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z4
+	VMOVUPS      Z4, 320(AX)
+	VMOVUPS.Z    384(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z14
+	VMOVUPS      Z14, 384(AX)
+	VMOVUPS.Z    448(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 448(AX)
+	ADDQ         $+512, o+0(FP)
+	ADDQ         $+64, 800(SP)
+	SUBQ         $+128, 808(SP)
+	JMP          channels128
 
 channels128done:
 channels64:
-	CMPQ         800(SP), $+64
+	CMPQ         808(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -3905,61 +3957,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         792(SP), DX
+	MOVQ         800(SP), DX
 
-keys21:
-	MOVQ  824(SP), R8
+keys39:
+	MOVQ  832(SP), R8
 	TESTQ R8, R8
-	JZ    ahead22done
+	JZ    ahead40done
 
-ahead22:
+ahead40:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead22fewer
+	JCS     ahead40fewer
 
-ahead22four:
+ahead40four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead22four
+	JCC        ahead40four
 
-ahead22fewer:
+ahead40fewer:
 	ADDQ $+4, R9
-	JZ   ahead22touched
+	JZ   ahead40touched
 
-ahead22one:
+ahead40one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead22one
+	JNZ        ahead40one
 
-ahead22touched:
+ahead40touched:
 	TESTQ SI, SI
-	JNZ   ahead22done
-	MOVQ  808(SP), SI
+	JNZ   ahead40done
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
-	JLT   ahead22row
-	MOVQ  $+0, 824(SP)
-	JMP   ahead22done
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead40row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead40done
 
-ahead22row:
+ahead40row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead22
+	JNZ   ahead40
 
-ahead22done:
+ahead40done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -3999,132 +4051,165 @@ ahead22done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys21
-	MOVQ            dim+8(FP), AX
-	MOVQ            alpha+32(FP), CX
-	SHLQ            $0x02, AX
-	MOVQ            o+0(FP), AX
-	VBROADCASTSS    (CX), Z12
-	VBROADCASTSS    784(SP), Z13
-	XORL            CX, CX
-	VMOVD           CX, X14
-	VPBROADCASTD    X14, Z14
-	VCMPPS          $0x04, Z14, Z12, K1
-	VPSLLD          $0x08, Z8, Z8
-	VPADDD          Z8, Z4, Z4
-	VCVTDQ2PS       Z4, Z4
-	VCVTDQ2PS       Z0, Z0
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z4, Z0
-	VMULPS          Z13, Z0, Z0
-	VPSLLD          $0x08, Z9, Z9
-	VPADDD          Z9, Z5, Z5
-	VCVTDQ2PS       Z5, Z5
-	VCVTDQ2PS       Z1, Z1
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z5, Z1
-	VMULPS          Z13, Z1, Z1
-	VPSLLD          $0x08, Z10, Z10
-	VPADDD          Z10, Z6, Z6
-	VCVTDQ2PS       Z6, Z6
-	VCVTDQ2PS       Z2, Z2
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z6, Z2
-	VMULPS          Z13, Z2, Z2
-	VPSLLD          $0x08, Z11, Z11
-	VPADDD          Z11, Z7, Z7
-	VCVTDQ2PS       Z7, Z7
-	VCVTDQ2PS       Z3, Z3
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z7, Z3
-	VMULPS          Z13, Z3, Z3
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z4
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z5
-	VPERMI2PS       Z1, Z0, Z4
-	VPERMT2PS       Z1, Z5, Z0
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z6
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z3, Z2, Z6
-	VPERMT2PS       Z3, Z1, Z2
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z12, Z4
-	VMOVUPS         Z4, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z12, Z0
-	VMOVUPS         Z0, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z0
-	VFMADD231PS     Z0, Z12, Z6
-	VMOVUPS         Z6, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z0
-	VFMADD231PS     Z0, Z12, Z2
-	VMOVUPS         Z2, 192(AX)
-	ADDQ            $+256, o+0(FP)
-	ADDQ            $+32, 792(SP)
-	SUBQ            $+64, 800(SP)
-	JMP             channels64
+	JG              keys39
+	CMPQ            own+64(FP), $+0
+	JE              full41
+	CMPQ            800(SP), $+0
+	JNE             full41
+	MOVQ            dim+8(FP), CX
+	MOVQ            792(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes42:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X12
+	VPBROADCASTD    X12, Z13
+	VMOVDQU32       (AX), Y12
+	VPSRLW          $0x04, Y12, Y14
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y13, Y12
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y12, Y12
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y12, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y13, Y14
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y14, Y14
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y14, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes42
+	KORTESTD        K1, K1
+	JNZ             full0of41
+	CMPL            788(SP), $+0
+	JNE             declined
+
+full0of41:
+full41:
+	MOVQ         dim+8(FP), AX
+	MOVQ         alpha+32(FP), CX
+	SHLQ         $0x02, AX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (CX), Z12
+	VBROADCASTSS 784(SP), Z13
+	XORL         CX, CX
+	VMOVD        CX, X14
+	VPBROADCASTD X14, Z14
+	VCMPPS       $0x04, Z14, Z12, K1
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z0, Z0
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z4, Z0
+	VMULPS       Z13, Z0, Z0
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	VMULPS       Z13, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z6, Z2
+	VMULPS       Z13, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z7, Z3
+	VMULPS       Z13, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z12, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z12, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z12, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z12, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, 800(SP)
+	SUBQ         $+64, 808(SP)
+	JMP          channels64
 
 channels64done:
-	MOVQ  824(SP), AX
+	MOVQ  832(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead23done
+	JZ    ahead43done
 
-ahead23:
+ahead43:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead23fewer
+	JCS     ahead43fewer
 
-ahead23four:
+ahead43four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead23four
+	JCC        ahead43four
 
-ahead23fewer:
+ahead43fewer:
 	ADDQ $+4, CX
-	JZ   ahead23touched
+	JZ   ahead43touched
 
-ahead23one:
+ahead43one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead23one
+	JNZ        ahead43one
 
-ahead23touched:
+ahead43touched:
 	TESTQ SI, SI
-	JNZ   ahead23done
-	MOVQ  808(SP), SI
+	JNZ   ahead43done
+	MOVQ  816(SP), SI
 	INCQ  SI
-	MOVQ  SI, 808(SP)
-	CMPQ  SI, 816(SP)
-	JLT   ahead23row
-	MOVQ  $+0, 824(SP)
-	JMP   ahead23done
+	MOVQ  SI, 816(SP)
+	CMPQ  SI, 824(SP)
+	JLT   ahead43row
+	MOVQ  $+0, 832(SP)
+	JMP   ahead43done
 
-ahead23row:
+ahead43row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead23
+	JNZ   ahead43
 
-ahead23done:
+ahead43done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -4156,6 +4241,29 @@ GLOBL pairOrderVNNI<>(SB), RODATA|NOPTR, $64
 
 DATA flipVNNI<>+0(SB)/4, $0x88888888
 GLOBL flipVNNI<>(SB), RODATA|NOPTR, $4
+
+DATA lowNibblesVNNI<>+0(SB)/4, $0x0f0f0f0f
+GLOBL lowNibblesVNNI<>(SB), RODATA|NOPTR, $4
+
+DATA belowFullI4VNNI<>+0(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+4(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+8(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+12(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+16(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+20(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+24(SB)/4, $0x02020202
+DATA belowFullI4VNNI<>+28(SB)/4, $0x02020202
+GLOBL belowFullI4VNNI<>(SB), RODATA|NOPTR, $32
+
+DATA spanI4VNNI<>+0(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+4(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+8(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+12(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+16(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+20(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+24(SB)/4, $0x0d0d0d0d
+DATA spanI4VNNI<>+28(SB)/4, $0x0d0d0d0d
+GLOBL spanI4VNNI<>(SB), RODATA|NOPTR, $32
 
 DATA alternateFirstVNNI<>+0(SB)/4, $0x00000000
 DATA alternateFirstVNNI<>+4(SB)/4, $0x00000010
@@ -4195,7 +4303,7 @@ GLOBL alternateSecondVNNI<>(SB), RODATA|NOPTR, $64
 
 // func integerAccumulateI4x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x2VNNI(SB), $1112-105
+TEXT ·integerAccumulateI4x2VNNI(SB), $1128-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -4299,8 +4407,7 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1112-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1060(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -4316,42 +4423,9 @@ TEXT ·integerAccumulateI4x2VNNI(SB), $1112-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes0
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
+	MOVQ         DX, 1072(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -4412,8 +4486,7 @@ full0:
 	VMOVD        X9, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full1
+	MOVL         AX, 1068(SP)
 	VPCMPEQD     Z9, Z5, K1
 	KMOVW        K1, AX
 	VPCMPEQD     Z9, Z6, K1
@@ -4429,42 +4502,9 @@ full0:
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
-	MOVQ         dim+8(FP), DX
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
-
-codes1:
-	MOVL         $0x88888888, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (AX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K1
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K2
-	KORD         K2, K1, K1
-	KORTESTD     K1, K1
-	JNZ          full1
-	ADDQ         $+32, AX
-	SUBQ         $+64, DX
-	JG           codes1
-	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full1:
+	MOVQ         AX, 1080(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z1
 	VSUBPS       Z2, Z1, Z1
@@ -4503,8 +4543,8 @@ full1:
 	VPADDD       Z0, Z1, Z1
 	VMOVDQU32    X1, 1040(SP)
 	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 1080(SP)
-	MOVQ         $+0, 1072(SP)
+	MOVQ         AX, 1096(SP)
+	MOVQ         $+0, 1088(SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
@@ -4514,8 +4554,8 @@ full1:
 	CMOVQEQ      DX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 1088(SP)
 	MOVQ         $+0, 1104(SP)
+	MOVQ         $+0, 1120(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
@@ -4526,14 +4566,14 @@ full1:
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 1096(SP)
+	MOVQ         AX, 1112(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
 	ADDQ         DI, DX
 	IMULQ        AX, DI
 	CMPQ         DX, DI
 	JNE          apart
-	MOVQ         $+1, 1096(SP)
+	MOVQ         $+1, 1112(SP)
 	IMULQ        AX, SI
 
 apart:
@@ -4541,11 +4581,11 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1104(SP)
+	MOVQ  AX, 1120(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1080(SP), $+64
+	CMPQ         1096(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -4581,61 +4621,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1072(SP), DX
+	MOVQ         1088(SP), DX
 
-keys24:
-	MOVQ  1104(SP), R8
+keys44:
+	MOVQ  1120(SP), R8
 	TESTQ R8, R8
-	JZ    ahead25done
+	JZ    ahead45done
 
-ahead25:
+ahead45:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead25fewer
+	JCS     ahead45fewer
 
-ahead25four:
+ahead45four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead25four
+	JCC        ahead45four
 
-ahead25fewer:
+ahead45fewer:
 	ADDQ $+4, R9
-	JZ   ahead25touched
+	JZ   ahead45touched
 
-ahead25one:
+ahead45one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead25one
+	JNZ        ahead45one
 
-ahead25touched:
+ahead45touched:
 	TESTQ SI, SI
-	JNZ   ahead25done
-	MOVQ  1088(SP), SI
+	JNZ   ahead45done
+	MOVQ  1104(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1088(SP)
-	CMPQ  SI, 1096(SP)
-	JLT   ahead25row
-	MOVQ  $+0, 1104(SP)
-	JMP   ahead25done
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead45row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead45done
 
-ahead25row:
+ahead45row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead25
+	JNZ   ahead45
 
-ahead25done:
+ahead45done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -4693,195 +4733,256 @@ ahead25done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys24
+	JG              keys44
+	CMPQ            own+64(FP), $+0
+	JE              full46
+	CMPQ            1088(SP), $+0
+	JNE             full46
 	MOVQ            dim+8(FP), CX
-	MOVQ            alpha+32(FP), DX
-	SHLQ            $0x02, CX
-	MOVQ            o+0(FP), AX
-	VBROADCASTSS    (DX), Z24
-	VBROADCASTSS    1056(SP), Z25
-	XORL            DI, DI
-	VMOVD           DI, X26
-	VPBROADCASTD    X26, Z26
-	VCMPPS          $0x04, Z26, Z24, K1
-	VPSLLD          $0x08, Z8, Z8
-	VPADDD          Z8, Z4, Z4
-	VCVTDQ2PS       Z4, Z4
-	VCVTDQ2PS       Z0, Z0
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z4, Z0
-	VMULPS          Z25, Z0, Z0
-	VPSLLD          $0x08, Z9, Z9
-	VPADDD          Z9, Z5, Z5
-	VCVTDQ2PS       Z5, Z5
-	VCVTDQ2PS       Z1, Z1
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z5, Z1
-	VMULPS          Z25, Z1, Z1
-	VPSLLD          $0x08, Z10, Z10
-	VPADDD          Z10, Z6, Z6
-	VCVTDQ2PS       Z6, Z6
-	VCVTDQ2PS       Z2, Z2
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z6, Z2
-	VMULPS          Z25, Z2, Z2
-	VPSLLD          $0x08, Z11, Z11
-	VPADDD          Z11, Z7, Z7
-	VCVTDQ2PS       Z7, Z7
-	VCVTDQ2PS       Z3, Z3
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z7, Z3
-	VMULPS          Z25, Z3, Z3
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z4
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z5
-	VPERMI2PS       Z1, Z0, Z4
-	VPERMT2PS       Z1, Z5, Z0
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z6
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z3, Z2, Z6
-	VPERMT2PS       Z3, Z1, Z2
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z4
-	VMOVUPS         Z4, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z0
-	VMOVUPS         Z0, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z6
-	VMOVUPS         Z6, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z2
-	VMOVUPS         Z2, 192(AX)
-	ADDQ            CX, AX
-	VBROADCASTSS    4(DX), Z0
-	VBROADCASTSS    1064(SP), Z1
-	XORL            CX, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VCMPPS          $0x04, Z2, Z0, K1
-	VPSLLD          $0x08, Z20, Z20
-	VPADDD          Z20, Z16, Z16
-	VCVTDQ2PS       Z16, Z16
-	VCVTDQ2PS       Z12, Z12
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z16, Z12
-	VMULPS          Z1, Z12, Z12
-	VPSLLD          $0x08, Z21, Z21
-	VPADDD          Z21, Z17, Z17
-	VCVTDQ2PS       Z17, Z17
-	VCVTDQ2PS       Z13, Z13
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z17, Z13
-	VMULPS          Z1, Z13, Z13
-	VPSLLD          $0x08, Z22, Z22
-	VPADDD          Z22, Z18, Z18
-	VCVTDQ2PS       Z18, Z18
-	VCVTDQ2PS       Z14, Z14
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z18, Z14
-	VMULPS          Z1, Z14, Z14
-	VPSLLD          $0x08, Z23, Z23
-	VPADDD          Z23, Z19, Z19
-	VCVTDQ2PS       Z19, Z19
-	VCVTDQ2PS       Z15, Z15
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z19, Z15
-	VMULPS          Z1, Z15, Z15
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z16
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z13, Z12, Z16
-	VPERMT2PS       Z13, Z1, Z12
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z18
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z15, Z14, Z18
-	VPERMT2PS       Z15, Z1, Z14
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z16
-	VMOVUPS         Z16, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z12
-	VMOVUPS         Z12, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z18
-	VMOVUPS         Z18, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z14
-	VMOVUPS         Z14, 192(AX)
-	ADDQ            $+256, o+0(FP)
-	ADDQ            $+32, 1072(SP)
-	SUBQ            $+64, 1080(SP)
-	JMP             channels64
+	MOVQ            1072(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
+
+codes47:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes47
+	KORTESTD        K1, K1
+	JNZ             full0of46
+	CMPL            1060(SP), $+0
+	JNE             declined
+
+full0of46:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1080(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes48:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes48
+	KORTESTD        K1, K1
+	JNZ             full1of46
+	CMPL            1068(SP), $+0
+	JNE             declined
+
+full1of46:
+full46:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z24
+	VBROADCASTSS 1056(SP), Z25
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z0, Z0
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z4, Z0
+	VMULPS       Z25, Z0, Z0
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z6, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z7, Z3
+	VMULPS       Z25, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1064(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z12, Z12
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z16, Z12
+	VMULPS       Z1, Z12, Z12
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z13, Z13
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z17, Z13
+	VMULPS       Z1, Z13, Z13
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z14, Z14
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z18, Z14
+	VMULPS       Z1, Z14, Z14
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z15, Z15
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z19, Z15
+	VMULPS       Z1, Z15, Z15
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z16
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z13, Z12, Z16
+	VPERMT2PS    Z13, Z1, Z12
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z18
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z15, Z14, Z18
+	VPERMT2PS    Z15, Z1, Z14
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 192(AX)
+	ADDQ         $+256, o+0(FP)
+	ADDQ         $+32, 1088(SP)
+	SUBQ         $+64, 1096(SP)
+	JMP          channels64
 
 channels64done:
-	MOVQ  1104(SP), AX
+	MOVQ  1120(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead26done
+	JZ    ahead49done
 
-ahead26:
+ahead49:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead26fewer
+	JCS     ahead49fewer
 
-ahead26four:
+ahead49four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead26four
+	JCC        ahead49four
 
-ahead26fewer:
+ahead49fewer:
 	ADDQ $+4, CX
-	JZ   ahead26touched
+	JZ   ahead49touched
 
-ahead26one:
+ahead49one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead26one
+	JNZ        ahead49one
 
-ahead26touched:
+ahead49touched:
 	TESTQ SI, SI
-	JNZ   ahead26done
-	MOVQ  1088(SP), SI
+	JNZ   ahead49done
+	MOVQ  1104(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1088(SP)
-	CMPQ  SI, 1096(SP)
-	JLT   ahead26row
-	MOVQ  $+0, 1104(SP)
-	JMP   ahead26done
+	MOVQ  SI, 1104(SP)
+	CMPQ  SI, 1112(SP)
+	JLT   ahead49row
+	MOVQ  $+0, 1120(SP)
+	JMP   ahead49done
 
-ahead26row:
+ahead49row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead26
+	JNZ   ahead49
 
-ahead26done:
+ahead49done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -4895,7 +4996,7 @@ declined:
 
 // func integerAccumulateI4x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x3VNNI(SB), $1392-105
+TEXT ·integerAccumulateI4x3VNNI(SB), $1416-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -4999,8 +5100,7 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1392-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1332(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -5016,42 +5116,9 @@ TEXT ·integerAccumulateI4x3VNNI(SB), $1392-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes0
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
+	MOVQ         DX, 1352(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -5112,8 +5179,7 @@ full0:
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full1
+	MOVL         DX, 1340(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -5129,42 +5195,9 @@ full0:
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes1:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full1
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes1
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full1:
+	MOVQ         DX, 1360(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -5225,8 +5258,7 @@ full1:
 	VMOVD        X9, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full2
+	MOVL         AX, 1348(SP)
 	VPCMPEQD     Z9, Z5, K1
 	KMOVW        K1, AX
 	VPCMPEQD     Z9, Z6, K1
@@ -5242,42 +5274,9 @@ full1:
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
-	MOVQ         dim+8(FP), DX
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
-
-codes2:
-	MOVL         $0x88888888, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (AX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K1
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K2
-	KORD         K2, K1, K1
-	KORTESTD     K1, K1
-	JNZ          full2
-	ADDQ         $+32, AX
-	SUBQ         $+64, DX
-	JG           codes2
-	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full2:
+	MOVQ         AX, 1368(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z1
 	VSUBPS       Z2, Z1, Z1
@@ -5316,8 +5315,8 @@ full2:
 	VPADDD       Z0, Z1, Z1
 	VMOVDQU32    X1, 1312(SP)
 	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 1360(SP)
-	MOVQ         $+0, 1352(SP)
+	MOVQ         AX, 1384(SP)
+	MOVQ         $+0, 1376(SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
@@ -5328,8 +5327,8 @@ full2:
 	ADDQ         AX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 1368(SP)
-	MOVQ         $+0, 1384(SP)
+	MOVQ         $+0, 1392(SP)
+	MOVQ         $+0, 1408(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
@@ -5340,14 +5339,14 @@ full2:
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 1376(SP)
+	MOVQ         AX, 1400(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
 	ADDQ         DI, DX
 	IMULQ        AX, DI
 	CMPQ         DX, DI
 	JNE          apart
-	MOVQ         $+1, 1376(SP)
+	MOVQ         $+1, 1400(SP)
 	IMULQ        AX, SI
 
 apart:
@@ -5355,11 +5354,11 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1384(SP)
+	MOVQ  AX, 1408(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1360(SP), $+64
+	CMPQ         1384(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -5395,61 +5394,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1352(SP), DX
+	MOVQ         1376(SP), DX
 
-keys27:
-	MOVQ  1384(SP), R8
+keys50:
+	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead28done
+	JZ    ahead51done
 
-ahead28:
+ahead51:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead28fewer
+	JCS     ahead51fewer
 
-ahead28four:
+ahead51four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead28four
+	JCC        ahead51four
 
-ahead28fewer:
+ahead51fewer:
 	ADDQ $+4, R9
-	JZ   ahead28touched
+	JZ   ahead51touched
 
-ahead28one:
+ahead51one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead28one
+	JNZ        ahead51one
 
-ahead28touched:
+ahead51touched:
 	TESTQ SI, SI
-	JNZ   ahead28done
-	MOVQ  1368(SP), SI
+	JNZ   ahead51done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead28row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead28done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead51row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead51done
 
-ahead28row:
+ahead51row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead28
+	JNZ   ahead51
 
-ahead28done:
+ahead51done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -5507,213 +5506,302 @@ ahead28done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys27
+	JG              keys50
+	CMPQ            own+64(FP), $+0
+	JE              full52
+	CMPQ            1376(SP), $+0
+	JNE             full52
 	MOVQ            dim+8(FP), CX
-	MOVQ            alpha+32(FP), DX
-	SHLQ            $0x02, CX
-	MOVQ            o+0(FP), AX
-	VBROADCASTSS    (DX), Z24
-	VBROADCASTSS    1328(SP), Z25
-	XORL            DI, DI
-	VMOVD           DI, X26
-	VPBROADCASTD    X26, Z26
-	VCMPPS          $0x04, Z26, Z24, K1
-	VPSLLD          $0x08, Z8, Z8
-	VPADDD          Z8, Z4, Z4
-	VCVTDQ2PS       Z4, Z4
-	VCVTDQ2PS       Z0, Z0
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z4, Z0
-	VMULPS          Z25, Z0, Z0
-	VPSLLD          $0x08, Z9, Z9
-	VPADDD          Z9, Z5, Z5
-	VCVTDQ2PS       Z5, Z5
-	VCVTDQ2PS       Z1, Z1
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z5, Z1
-	VMULPS          Z25, Z1, Z1
-	VPSLLD          $0x08, Z10, Z10
-	VPADDD          Z10, Z6, Z6
-	VCVTDQ2PS       Z6, Z6
-	VCVTDQ2PS       Z2, Z2
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z6, Z2
-	VMULPS          Z25, Z2, Z2
-	VPSLLD          $0x08, Z11, Z11
-	VPADDD          Z11, Z7, Z7
-	VCVTDQ2PS       Z7, Z7
-	VCVTDQ2PS       Z3, Z3
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z7, Z3
-	VMULPS          Z25, Z3, Z3
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z4
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z5
-	VPERMI2PS       Z1, Z0, Z4
-	VPERMT2PS       Z1, Z5, Z0
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z6
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z3, Z2, Z6
-	VPERMT2PS       Z3, Z1, Z2
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z4
-	VMOVUPS         Z4, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z0
-	VMOVUPS         Z0, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z6
-	VMOVUPS         Z6, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z2
-	VMOVUPS         Z2, 192(AX)
-	ADDQ            CX, AX
-	VBROADCASTSS    4(DX), Z0
-	VBROADCASTSS    1336(SP), Z1
-	XORL            CX, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VCMPPS          $0x04, Z2, Z0, K1
-	VPSLLD          $0x08, Z20, Z20
-	VPADDD          Z20, Z16, Z16
-	VCVTDQ2PS       Z16, Z16
-	VCVTDQ2PS       Z12, Z12
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z16, Z12
-	VMULPS          Z1, Z12, Z12
-	VPSLLD          $0x08, Z21, Z21
-	VPADDD          Z21, Z17, Z17
-	VCVTDQ2PS       Z17, Z17
-	VCVTDQ2PS       Z13, Z13
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z17, Z13
-	VMULPS          Z1, Z13, Z13
-	VPSLLD          $0x08, Z22, Z22
-	VPADDD          Z22, Z18, Z18
-	VCVTDQ2PS       Z18, Z18
-	VCVTDQ2PS       Z14, Z14
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z18, Z14
-	VMULPS          Z1, Z14, Z14
-	VPSLLD          $0x08, Z23, Z23
-	VPADDD          Z23, Z19, Z19
-	VCVTDQ2PS       Z19, Z19
-	VCVTDQ2PS       Z15, Z15
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z19, Z15
-	VMULPS          Z1, Z15, Z15
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z16
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z13, Z12, Z16
-	VPERMT2PS       Z13, Z1, Z12
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z18
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z15, Z14, Z18
-	VPERMT2PS       Z15, Z1, Z14
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z16
-	VMOVUPS         Z16, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z12
-	VMOVUPS         Z12, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z18
-	VMOVUPS         Z18, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z14
-	VMOVUPS         Z14, 192(AX)
-	XORL            AX, AX
-	VMOVD           AX, X0
-	VPBROADCASTD    X0, Z0
-	VPBROADCASTD    1312(SP), Z0
-	VPBROADCASTD    1312(SP), Z1
-	VPBROADCASTD    1312(SP), Z2
-	VPBROADCASTD    1312(SP), Z3
-	VPBROADCASTD    1316(SP), Z4
-	VPBROADCASTD    1316(SP), Z5
-	VPBROADCASTD    1316(SP), Z6
-	VPBROADCASTD    1316(SP), Z7
-	VPBROADCASTD    1320(SP), Z8
-	VPBROADCASTD    1320(SP), Z9
-	VPBROADCASTD    1320(SP), Z10
-	VPBROADCASTD    1320(SP), Z11
-	MOVL            $0x0f0f0f0f, AX
-	VMOVD           AX, X12
-	VPBROADCASTD    X12, Z12
-	VMOVDQU32       pairOrderVNNI<>+0(SB), Z13
-	MOVQ            keys+56(FP), DI
-	LEAQ            1024(SP), AX
-	LEAQ            (SP), CX
-	MOVQ            1352(SP), DX
+	MOVQ            1352(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
 
-keys29:
-	MOVQ  1384(SP), R8
+codes53:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes53
+	KORTESTD        K1, K1
+	JNZ             full0of52
+	CMPL            1332(SP), $+0
+	JNE             declined
+
+full0of52:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1360(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes54:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes54
+	KORTESTD        K1, K1
+	JNZ             full1of52
+	CMPL            1340(SP), $+0
+	JNE             declined
+
+full1of52:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1368(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes55:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes55
+	KORTESTD        K1, K1
+	JNZ             full2of52
+	CMPL            1348(SP), $+0
+	JNE             declined
+
+full2of52:
+full52:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z24
+	VBROADCASTSS 1328(SP), Z25
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z0, Z0
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z4, Z0
+	VMULPS       Z25, Z0, Z0
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z6, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z7, Z3
+	VMULPS       Z25, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1336(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z12, Z12
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z16, Z12
+	VMULPS       Z1, Z12, Z12
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z13, Z13
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z17, Z13
+	VMULPS       Z1, Z13, Z13
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z14, Z14
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z18, Z14
+	VMULPS       Z1, Z14, Z14
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z15, Z15
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z19, Z15
+	VMULPS       Z1, Z15, Z15
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z16
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z13, Z12, Z16
+	VPERMT2PS    Z13, Z1, Z12
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z18
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z15, Z14, Z18
+	VPERMT2PS    Z15, Z1, Z14
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 192(AX)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1312(SP), Z0
+	VPBROADCASTD 1312(SP), Z1
+	VPBROADCASTD 1312(SP), Z2
+	VPBROADCASTD 1312(SP), Z3
+	VPBROADCASTD 1316(SP), Z4
+	VPBROADCASTD 1316(SP), Z5
+	VPBROADCASTD 1316(SP), Z6
+	VPBROADCASTD 1316(SP), Z7
+	VPBROADCASTD 1320(SP), Z8
+	VPBROADCASTD 1320(SP), Z9
+	VPBROADCASTD 1320(SP), Z10
+	VPBROADCASTD 1320(SP), Z11
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X12
+	VPBROADCASTD X12, Z12
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z13
+	MOVQ         keys+56(FP), DI
+	LEAQ         1024(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1376(SP), DX
+
+keys56:
+	MOVQ  1408(SP), R8
 	TESTQ R8, R8
-	JZ    ahead30done
+	JZ    ahead57done
 
-ahead30:
+ahead57:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead30fewer
+	JCS     ahead57fewer
 
-ahead30four:
+ahead57four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead30four
+	JCC        ahead57four
 
-ahead30fewer:
+ahead57fewer:
 	ADDQ $+4, R9
-	JZ   ahead30touched
+	JZ   ahead57touched
 
-ahead30one:
+ahead57one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead30one
+	JNZ        ahead57one
 
-ahead30touched:
+ahead57touched:
 	TESTQ SI, SI
-	JNZ   ahead30done
-	MOVQ  1368(SP), SI
+	JNZ   ahead57done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead30row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead30done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead57row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead57done
 
-ahead30row:
+ahead57row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead30
+	JNZ   ahead57
 
-ahead30done:
+ahead57done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y14
 	MOVQ            8(CX), R8
@@ -5753,7 +5841,7 @@ ahead30done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys29
+	JG              keys56
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -5823,64 +5911,64 @@ ahead30done:
 	VFMADD231PS     Z0, Z12, Z2
 	VMOVUPS         Z2, 192(AX)
 	ADDQ            $+256, o+0(FP)
-	ADDQ            $+32, 1352(SP)
-	SUBQ            $+64, 1360(SP)
+	ADDQ            $+32, 1376(SP)
+	SUBQ            $+64, 1384(SP)
 	JMP             channels64
 
 channels64done:
-	MOVQ  1384(SP), AX
+	MOVQ  1408(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead31done
+	JZ    ahead58done
 
-ahead31:
+ahead58:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead31fewer
+	JCS     ahead58fewer
 
-ahead31four:
+ahead58four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead31four
+	JCC        ahead58four
 
-ahead31fewer:
+ahead58fewer:
 	ADDQ $+4, CX
-	JZ   ahead31touched
+	JZ   ahead58touched
 
-ahead31one:
+ahead58one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead31one
+	JNZ        ahead58one
 
-ahead31touched:
+ahead58touched:
 	TESTQ SI, SI
-	JNZ   ahead31done
-	MOVQ  1368(SP), SI
+	JNZ   ahead58done
+	MOVQ  1392(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1368(SP)
-	CMPQ  SI, 1376(SP)
-	JLT   ahead31row
-	MOVQ  $+0, 1384(SP)
-	JMP   ahead31done
+	MOVQ  SI, 1392(SP)
+	CMPQ  SI, 1400(SP)
+	JLT   ahead58row
+	MOVQ  $+0, 1408(SP)
+	JMP   ahead58done
 
-ahead31row:
+ahead58row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead31
+	JNZ   ahead58
 
-ahead31done:
+ahead58done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)
@@ -5894,7 +5982,7 @@ declined:
 
 // func integerAccumulateI4x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, own int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int) (done bool)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI, BMI2, CMOV, MMX+
-TEXT ·integerAccumulateI4x4VNNI(SB), $1672-105
+TEXT ·integerAccumulateI4x4VNNI(SB), $1704-105
 	MOVQ         off+48(FP), AX
 	MOVQ         keys+56(FP), CX
 	MOVQ         v+40(FP), DX
@@ -5998,8 +6086,7 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1672-105
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full0
+	MOVL         DX, 1604(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -6015,42 +6102,9 @@ TEXT ·integerAccumulateI4x4VNNI(SB), $1672-105
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes0:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full0
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes0
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full0:
+	MOVQ         DX, 1632(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -6111,8 +6165,7 @@ full0:
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full1
+	MOVL         DX, 1612(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -6128,42 +6181,9 @@ full0:
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes1:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full1
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes1
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full1:
+	MOVQ         DX, 1640(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -6224,8 +6244,7 @@ full1:
 	VMOVD        X9, DX
 	CMPL         DX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full2
+	MOVL         DX, 1620(SP)
 	VPCMPEQD     Z9, Z5, K5
 	KMOVW        K5, DX
 	VPCMPEQD     Z9, Z6, K5
@@ -6241,42 +6260,9 @@ full1:
 	SHLQ         $0x30, BX
 	ORQ          BX, DX
 	TZCNTQ       DX, DX
-	MOVQ         dim+8(FP), SI
 	LEAQ         (SP), BX
 	MOVQ         (BX)(DX*8), DX
-
-codes2:
-	MOVL         $0x88888888, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, BX
-	VMOVD        BX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (DX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K5
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K6
-	KORD         K6, K5, K5
-	KORTESTD     K5, K5
-	JNZ          full2
-	ADDQ         $+32, DX
-	SUBQ         $+64, SI
-	JG           codes2
-	VMOVD        X9, DX
-	TESTL        DX, DX
-	JNZ          declined
-
-full2:
+	MOVQ         DX, 1648(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z10
 	VSUBPS       Z2, Z10, Z10
@@ -6337,8 +6323,7 @@ full2:
 	VMOVD        X9, AX
 	CMPL         AX, $0x7f800000
 	JAE          declined
-	CMPQ         own+64(FP), $+0
-	JE           full3
+	MOVL         AX, 1628(SP)
 	VPCMPEQD     Z9, Z5, K1
 	KMOVW        K1, AX
 	VPCMPEQD     Z9, Z6, K1
@@ -6354,42 +6339,9 @@ full2:
 	SHLQ         $0x30, CX
 	ORQ          CX, AX
 	TZCNTQ       AX, AX
-	MOVQ         dim+8(FP), DX
 	LEAQ         (SP), CX
 	MOVQ         (CX)(AX*8), AX
-
-codes3:
-	MOVL         $0x88888888, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z11
-	MOVL         $0x0f0f0f0f, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z12
-	MOVL         $0x02020202, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z13
-	MOVL         $0x0d0d0d0d, CX
-	VMOVD        CX, X10
-	VPBROADCASTD X10, Z14
-	VMOVDQU32    (AX), Y10
-	VPSRLW       $0x04, Y10, Y15
-	VPTERNLOGD   $0x28, Y12, Y11, Y10
-	VPSUBB       Y13, Y10, Y10
-	VPCMPUB      $0x05, Y14, Y10, K1
-	VPTERNLOGD   $0x28, Y12, Y11, Y15
-	VPSUBB       Y13, Y15, Y15
-	VPCMPUB      $0x05, Y14, Y15, K2
-	KORD         K2, K1, K1
-	KORTESTD     K1, K1
-	JNZ          full3
-	ADDQ         $+32, AX
-	SUBQ         $+64, DX
-	JG           codes3
-	VMOVD        X9, AX
-	TESTL        AX, AX
-	JNZ          declined
-
-full3:
+	MOVQ         AX, 1656(SP)
 	VPMAXUD      Z1, Z9, Z9
 	VGETEXPPS    Z9, Z1
 	VSUBPS       Z2, Z1, Z1
@@ -6428,8 +6380,8 @@ full3:
 	VPADDD       Z0, Z1, Z1
 	VMOVDQU32    X1, 1584(SP)
 	MOVQ         dim+8(FP), AX
-	MOVQ         AX, 1640(SP)
-	MOVQ         $+0, 1632(SP)
+	MOVQ         AX, 1672(SP)
+	MOVQ         $+0, 1664(SP)
 	MOVQ         keys+56(FP), CX
 	MOVQ         dim+8(FP), AX
 	ADDQ         $+3, CX
@@ -6440,8 +6392,8 @@ full3:
 	ADDQ         AX, AX
 	IMULQ        AX, CX
 	MOVQ         aheadKeys+88(FP), AX
-	MOVQ         $+0, 1648(SP)
-	MOVQ         $+0, 1664(SP)
+	MOVQ         $+0, 1680(SP)
+	MOVQ         $+0, 1696(SP)
 	XORQ         BX, BX
 	XORQ         SI, SI
 	TESTQ        AX, AX
@@ -6452,14 +6404,14 @@ full3:
 	MOVQ         -8(DX)(AX*8), DX
 	SUBQ         BX, DX
 	ADDQ         ahead+72(FP), BX
-	MOVQ         AX, 1656(SP)
+	MOVQ         AX, 1688(SP)
 	MOVQ         DI, SI
 	SHLQ         $0x06, DI
 	ADDQ         DI, DX
 	IMULQ        AX, DI
 	CMPQ         DX, DI
 	JNE          apart
-	MOVQ         $+1, 1656(SP)
+	MOVQ         $+1, 1688(SP)
 	IMULQ        AX, SI
 
 apart:
@@ -6467,11 +6419,11 @@ apart:
 	LEAQ  -1(AX)(CX*1), AX
 	XORL  DX, DX
 	DIVL  CX
-	MOVQ  AX, 1664(SP)
+	MOVQ  AX, 1696(SP)
 
 nothingAhead:
 channels64:
-	CMPQ         1640(SP), $+64
+	CMPQ         1672(SP), $+64
 	JLT          channels64done
 	XORL         AX, AX
 	VMOVD        AX, X0
@@ -6507,61 +6459,61 @@ channels64:
 	MOVQ         keys+56(FP), DI
 	LEAQ         512(SP), AX
 	LEAQ         (SP), CX
-	MOVQ         1632(SP), DX
+	MOVQ         1664(SP), DX
 
-keys32:
-	MOVQ  1664(SP), R8
+keys59:
+	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead33done
+	JZ    ahead60done
 
-ahead33:
+ahead60:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead33fewer
+	JCS     ahead60fewer
 
-ahead33four:
+ahead60four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead33four
+	JCC        ahead60four
 
-ahead33fewer:
+ahead60fewer:
 	ADDQ $+4, R9
-	JZ   ahead33touched
+	JZ   ahead60touched
 
-ahead33one:
+ahead60one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead33one
+	JNZ        ahead60one
 
-ahead33touched:
+ahead60touched:
 	TESTQ SI, SI
-	JNZ   ahead33done
-	MOVQ  1648(SP), SI
+	JNZ   ahead60done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead33row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead33done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead60row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead60done
 
-ahead33row:
+ahead60row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead33
+	JNZ   ahead60
 
-ahead33done:
+ahead60done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -6619,225 +6571,342 @@ ahead33done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys32
+	JG              keys59
+	CMPQ            own+64(FP), $+0
+	JE              full61
+	CMPQ            1664(SP), $+0
+	JNE             full61
 	MOVQ            dim+8(FP), CX
-	MOVQ            alpha+32(FP), DX
-	SHLQ            $0x02, CX
-	MOVQ            o+0(FP), AX
-	VBROADCASTSS    (DX), Z24
-	VBROADCASTSS    1600(SP), Z25
-	XORL            DI, DI
-	VMOVD           DI, X26
-	VPBROADCASTD    X26, Z26
-	VCMPPS          $0x04, Z26, Z24, K1
-	VPSLLD          $0x08, Z8, Z8
-	VPADDD          Z8, Z4, Z4
-	VCVTDQ2PS       Z4, Z4
-	VCVTDQ2PS       Z0, Z0
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X8
-	VPBROADCASTD    X8, Z8
-	VFMADD231PS     Z8, Z4, Z0
-	VMULPS          Z25, Z0, Z0
-	VPSLLD          $0x08, Z9, Z9
-	VPADDD          Z9, Z5, Z5
-	VCVTDQ2PS       Z5, Z5
-	VCVTDQ2PS       Z1, Z1
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z5, Z1
-	VMULPS          Z25, Z1, Z1
-	VPSLLD          $0x08, Z10, Z10
-	VPADDD          Z10, Z6, Z6
-	VCVTDQ2PS       Z6, Z6
-	VCVTDQ2PS       Z2, Z2
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z6, Z2
-	VMULPS          Z25, Z2, Z2
-	VPSLLD          $0x08, Z11, Z11
-	VPADDD          Z11, Z7, Z7
-	VCVTDQ2PS       Z7, Z7
-	VCVTDQ2PS       Z3, Z3
-	MOVL            $0x43800000, DI
-	VMOVD           DI, X4
-	VPBROADCASTD    X4, Z4
-	VFMADD231PS     Z4, Z7, Z3
-	VMULPS          Z25, Z3, Z3
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z4
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z5
-	VPERMI2PS       Z1, Z0, Z4
-	VPERMT2PS       Z1, Z5, Z0
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z6
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z3, Z2, Z6
-	VPERMT2PS       Z3, Z1, Z2
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z4
-	VMOVUPS         Z4, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z24, Z0
-	VMOVUPS         Z0, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z6
-	VMOVUPS         Z6, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z0
-	VFMADD231PS     Z0, Z24, Z2
-	VMOVUPS         Z2, 192(AX)
-	ADDQ            CX, AX
-	VBROADCASTSS    4(DX), Z0
-	VBROADCASTSS    1608(SP), Z1
-	XORL            CX, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VCMPPS          $0x04, Z2, Z0, K1
-	VPSLLD          $0x08, Z20, Z20
-	VPADDD          Z20, Z16, Z16
-	VCVTDQ2PS       Z16, Z16
-	VCVTDQ2PS       Z12, Z12
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z16, Z12
-	VMULPS          Z1, Z12, Z12
-	VPSLLD          $0x08, Z21, Z21
-	VPADDD          Z21, Z17, Z17
-	VCVTDQ2PS       Z17, Z17
-	VCVTDQ2PS       Z13, Z13
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z17, Z13
-	VMULPS          Z1, Z13, Z13
-	VPSLLD          $0x08, Z22, Z22
-	VPADDD          Z22, Z18, Z18
-	VCVTDQ2PS       Z18, Z18
-	VCVTDQ2PS       Z14, Z14
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z18, Z14
-	VMULPS          Z1, Z14, Z14
-	VPSLLD          $0x08, Z23, Z23
-	VPADDD          Z23, Z19, Z19
-	VCVTDQ2PS       Z19, Z19
-	VCVTDQ2PS       Z15, Z15
-	MOVL            $0x43800000, CX
-	VMOVD           CX, X2
-	VPBROADCASTD    X2, Z2
-	VFMADD231PS     Z2, Z19, Z15
-	VMULPS          Z1, Z15, Z15
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z16
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z13, Z12, Z16
-	VPERMT2PS       Z13, Z1, Z12
-	VMOVDQU32       alternateFirstVNNI<>+0(SB), Z18
-	VMOVDQU32       alternateSecondVNNI<>+0(SB), Z1
-	VPERMI2PS       Z15, Z14, Z18
-	VPERMT2PS       Z15, Z1, Z14
-	VMOVUPS.Z       (AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z16
-	VMOVUPS         Z16, (AX)
-	VMOVUPS.Z       64(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z12
-	VMOVUPS         Z12, 64(AX)
-	VMOVUPS.Z       128(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z18
-	VMOVUPS         Z18, 128(AX)
-	VMOVUPS.Z       192(AX), K1, Z1
-	VFMADD231PS     Z1, Z0, Z14
-	VMOVUPS         Z14, 192(AX)
-	XORL            AX, AX
-	VMOVD           AX, X0
-	VPBROADCASTD    X0, Z0
-	VPBROADCASTD    1568(SP), Z0
-	VPBROADCASTD    1568(SP), Z1
-	VPBROADCASTD    1568(SP), Z2
-	VPBROADCASTD    1568(SP), Z3
-	VPBROADCASTD    1572(SP), Z4
-	VPBROADCASTD    1572(SP), Z5
-	VPBROADCASTD    1572(SP), Z6
-	VPBROADCASTD    1572(SP), Z7
-	VPBROADCASTD    1576(SP), Z8
-	VPBROADCASTD    1576(SP), Z9
-	VPBROADCASTD    1576(SP), Z10
-	VPBROADCASTD    1576(SP), Z11
-	VPBROADCASTD    1584(SP), Z12
-	VPBROADCASTD    1584(SP), Z13
-	VPBROADCASTD    1584(SP), Z14
-	VPBROADCASTD    1584(SP), Z15
-	VPBROADCASTD    1588(SP), Z16
-	VPBROADCASTD    1588(SP), Z17
-	VPBROADCASTD    1588(SP), Z18
-	VPBROADCASTD    1588(SP), Z19
-	VPBROADCASTD    1592(SP), Z20
-	VPBROADCASTD    1592(SP), Z21
-	VPBROADCASTD    1592(SP), Z22
-	VPBROADCASTD    1592(SP), Z23
-	MOVL            $0x0f0f0f0f, AX
-	VMOVD           AX, X24
-	VPBROADCASTD    X24, Z24
-	VMOVDQU32       pairOrderVNNI<>+0(SB), Z25
-	MOVQ            keys+56(FP), DI
-	LEAQ            1024(SP), AX
-	LEAQ            (SP), CX
-	MOVQ            1632(SP), DX
+	MOVQ            1632(SP), AX
+	XORL            DX, DX
+	KMOVD           DX, K1
 
-keys34:
-	MOVQ  1664(SP), R8
+codes62:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes62
+	KORTESTD        K1, K1
+	JNZ             full0of61
+	CMPL            1604(SP), $+0
+	JNE             declined
+
+full0of61:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1640(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes63:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes63
+	KORTESTD        K1, K1
+	JNZ             full1of61
+	CMPL            1612(SP), $+0
+	JNE             declined
+
+full1of61:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1648(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes64:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes64
+	KORTESTD        K1, K1
+	JNZ             full2of61
+	CMPL            1620(SP), $+0
+	JNE             declined
+
+full2of61:
+	MOVQ  dim+8(FP), CX
+	MOVQ  1656(SP), AX
+	XORL  DX, DX
+	KMOVD DX, K1
+
+codes65:
+	MOVL            $0x88888888, DX
+	VMOVD           DX, X24
+	VPBROADCASTD    X24, Z25
+	VMOVDQU32       (AX), Y24
+	VPSRLW          $0x04, Y24, Y26
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y24
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y24, Y24
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y24, K2
+	VPTERNLOGD.BCST $0x28, lowNibblesVNNI<>+0(SB), Y25, Y26
+	VPSUBB          belowFullI4VNNI<>+0(SB), Y26, Y26
+	VPCMPUB         $0x05, spanI4VNNI<>+0(SB), Y26, K3
+	KORD            K3, K2, K2
+	KORD            K2, K1, K1
+	ADDQ            $+32, AX
+	SUBQ            $+64, CX
+	JG              codes65
+	KORTESTD        K1, K1
+	JNZ             full3of61
+	CMPL            1628(SP), $+0
+	JNE             declined
+
+full3of61:
+full61:
+	MOVQ         dim+8(FP), CX
+	MOVQ         alpha+32(FP), DX
+	SHLQ         $0x02, CX
+	MOVQ         o+0(FP), AX
+	VBROADCASTSS (DX), Z24
+	VBROADCASTSS 1600(SP), Z25
+	XORL         DI, DI
+	VMOVD        DI, X26
+	VPBROADCASTD X26, Z26
+	VCMPPS       $0x04, Z26, Z24, K1
+	VPSLLD       $0x08, Z8, Z8
+	VPADDD       Z8, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VCVTDQ2PS    Z0, Z0
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X8
+	VPBROADCASTD X8, Z8
+	VFMADD231PS  Z8, Z4, Z0
+	VMULPS       Z25, Z0, Z0
+	VPSLLD       $0x08, Z9, Z9
+	VPADDD       Z9, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VCVTDQ2PS    Z1, Z1
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	VMULPS       Z25, Z1, Z1
+	VPSLLD       $0x08, Z10, Z10
+	VPADDD       Z10, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VCVTDQ2PS    Z2, Z2
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z6, Z2
+	VMULPS       Z25, Z2, Z2
+	VPSLLD       $0x08, Z11, Z11
+	VPADDD       Z11, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VCVTDQ2PS    Z3, Z3
+	MOVL         $0x43800000, DI
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Z4
+	VFMADD231PS  Z4, Z7, Z3
+	VMULPS       Z25, Z3, Z3
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z4
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z5
+	VPERMI2PS    Z1, Z0, Z4
+	VPERMT2PS    Z1, Z5, Z0
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z6
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z3, Z2, Z6
+	VPERMT2PS    Z3, Z1, Z2
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z24, Z0
+	VMOVUPS      Z0, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z0
+	VFMADD231PS  Z0, Z24, Z2
+	VMOVUPS      Z2, 192(AX)
+	ADDQ         CX, AX
+	VBROADCASTSS 4(DX), Z0
+	VBROADCASTSS 1608(SP), Z1
+	XORL         CX, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VCMPPS       $0x04, Z2, Z0, K1
+	VPSLLD       $0x08, Z20, Z20
+	VPADDD       Z20, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VCVTDQ2PS    Z12, Z12
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z16, Z12
+	VMULPS       Z1, Z12, Z12
+	VPSLLD       $0x08, Z21, Z21
+	VPADDD       Z21, Z17, Z17
+	VCVTDQ2PS    Z17, Z17
+	VCVTDQ2PS    Z13, Z13
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z17, Z13
+	VMULPS       Z1, Z13, Z13
+	VPSLLD       $0x08, Z22, Z22
+	VPADDD       Z22, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VCVTDQ2PS    Z14, Z14
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z18, Z14
+	VMULPS       Z1, Z14, Z14
+	VPSLLD       $0x08, Z23, Z23
+	VPADDD       Z23, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VCVTDQ2PS    Z15, Z15
+	MOVL         $0x43800000, CX
+	VMOVD        CX, X2
+	VPBROADCASTD X2, Z2
+	VFMADD231PS  Z2, Z19, Z15
+	VMULPS       Z1, Z15, Z15
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z16
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z13, Z12, Z16
+	VPERMT2PS    Z13, Z1, Z12
+	VMOVDQU32    alternateFirstVNNI<>+0(SB), Z18
+	VMOVDQU32    alternateSecondVNNI<>+0(SB), Z1
+	VPERMI2PS    Z15, Z14, Z18
+	VPERMT2PS    Z15, Z1, Z14
+	VMOVUPS.Z    (AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z16
+	VMOVUPS      Z16, (AX)
+	VMOVUPS.Z    64(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z12
+	VMOVUPS      Z12, 64(AX)
+	VMOVUPS.Z    128(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMOVUPS.Z    192(AX), K1, Z1
+	VFMADD231PS  Z1, Z0, Z14
+	VMOVUPS      Z14, 192(AX)
+	XORL         AX, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPBROADCASTD 1568(SP), Z0
+	VPBROADCASTD 1568(SP), Z1
+	VPBROADCASTD 1568(SP), Z2
+	VPBROADCASTD 1568(SP), Z3
+	VPBROADCASTD 1572(SP), Z4
+	VPBROADCASTD 1572(SP), Z5
+	VPBROADCASTD 1572(SP), Z6
+	VPBROADCASTD 1572(SP), Z7
+	VPBROADCASTD 1576(SP), Z8
+	VPBROADCASTD 1576(SP), Z9
+	VPBROADCASTD 1576(SP), Z10
+	VPBROADCASTD 1576(SP), Z11
+	VPBROADCASTD 1584(SP), Z12
+	VPBROADCASTD 1584(SP), Z13
+	VPBROADCASTD 1584(SP), Z14
+	VPBROADCASTD 1584(SP), Z15
+	VPBROADCASTD 1588(SP), Z16
+	VPBROADCASTD 1588(SP), Z17
+	VPBROADCASTD 1588(SP), Z18
+	VPBROADCASTD 1588(SP), Z19
+	VPBROADCASTD 1592(SP), Z20
+	VPBROADCASTD 1592(SP), Z21
+	VPBROADCASTD 1592(SP), Z22
+	VPBROADCASTD 1592(SP), Z23
+	MOVL         $0x0f0f0f0f, AX
+	VMOVD        AX, X24
+	VPBROADCASTD X24, Z24
+	VMOVDQU32    pairOrderVNNI<>+0(SB), Z25
+	MOVQ         keys+56(FP), DI
+	LEAQ         1024(SP), AX
+	LEAQ         (SP), CX
+	MOVQ         1664(SP), DX
+
+keys66:
+	MOVQ  1696(SP), R8
 	TESTQ R8, R8
-	JZ    ahead35done
+	JZ    ahead67done
 
-ahead35:
+ahead67:
 	MOVQ    SI, R9
 	CMPQ    R8, R9
 	CMOVQCS R8, R9
 	SUBQ    R9, SI
 	SUBQ    R9, R8
 	SUBQ    $+4, R9
-	JCS     ahead35fewer
+	JCS     ahead67fewer
 
-ahead35four:
+ahead67four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, R9
-	JCC        ahead35four
+	JCC        ahead67four
 
-ahead35fewer:
+ahead67fewer:
 	ADDQ $+4, R9
-	JZ   ahead35touched
+	JZ   ahead67touched
 
-ahead35one:
+ahead67one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       R9
-	JNZ        ahead35one
+	JNZ        ahead67one
 
-ahead35touched:
+ahead67touched:
 	TESTQ SI, SI
-	JNZ   ahead35done
-	MOVQ  1648(SP), SI
+	JNZ   ahead67done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead35row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead35done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead67row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead67done
 
-ahead35row:
+ahead67row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ R8, R8
-	JNZ   ahead35
+	JNZ   ahead67
 
-ahead35done:
+ahead67done:
 	MOVQ            (CX), R8
 	VMOVDQU32       (R8)(DX*1), Y26
 	MOVQ            8(CX), R8
@@ -6895,7 +6964,7 @@ ahead35done:
 	ADDQ            $+16, AX
 	ADDQ            $+32, CX
 	SUBQ            $+4, DI
-	JG              keys34
+	JG              keys66
 	MOVQ            dim+8(FP), CX
 	MOVQ            alpha+32(FP), DX
 	SHLQ            $0x02, CX
@@ -7028,64 +7097,64 @@ ahead35done:
 	VFMADD231PS     Z1, Z0, Z14
 	VMOVUPS         Z14, 192(AX)
 	ADDQ            $+256, o+0(FP)
-	ADDQ            $+32, 1632(SP)
-	SUBQ            $+64, 1640(SP)
+	ADDQ            $+32, 1664(SP)
+	SUBQ            $+64, 1672(SP)
 	JMP             channels64
 
 channels64done:
-	MOVQ  1664(SP), AX
+	MOVQ  1696(SP), AX
 	NEGQ  AX
 	TESTQ AX, AX
-	JZ    ahead36done
+	JZ    ahead68done
 
-ahead36:
+ahead68:
 	MOVQ    SI, CX
 	CMPQ    AX, CX
 	CMOVQCS AX, CX
 	SUBQ    CX, SI
 	SUBQ    CX, AX
 	SUBQ    $+4, CX
-	JCS     ahead36fewer
+	JCS     ahead68fewer
 
-ahead36four:
+ahead68four:
 	PREFETCHT1 (BX)
 	PREFETCHT1 64(BX)
 	PREFETCHT1 128(BX)
 	PREFETCHT1 192(BX)
 	ADDQ       $+256, BX
 	SUBQ       $+4, CX
-	JCC        ahead36four
+	JCC        ahead68four
 
-ahead36fewer:
+ahead68fewer:
 	ADDQ $+4, CX
-	JZ   ahead36touched
+	JZ   ahead68touched
 
-ahead36one:
+ahead68one:
 	PREFETCHT1 (BX)
 	ADDQ       $+64, BX
 	DECQ       CX
-	JNZ        ahead36one
+	JNZ        ahead68one
 
-ahead36touched:
+ahead68touched:
 	TESTQ SI, SI
-	JNZ   ahead36done
-	MOVQ  1648(SP), SI
+	JNZ   ahead68done
+	MOVQ  1680(SP), SI
 	INCQ  SI
-	MOVQ  SI, 1648(SP)
-	CMPQ  SI, 1656(SP)
-	JLT   ahead36row
-	MOVQ  $+0, 1664(SP)
-	JMP   ahead36done
+	MOVQ  SI, 1680(SP)
+	CMPQ  SI, 1688(SP)
+	JLT   ahead68row
+	MOVQ  $+0, 1696(SP)
+	JMP   ahead68done
 
-ahead36row:
+ahead68row:
 	MOVQ  aheadOff+80(FP), BX
 	MOVQ  (BX)(SI*8), BX
 	ADDQ  ahead+72(FP), BX
 	MOVQ  aheadLines+96(FP), SI
 	TESTQ AX, AX
-	JNZ   ahead36
+	JNZ   ahead68
 
-ahead36done:
+ahead68done:
 	MOVL $0x00000001, AX
 	VZEROUPPER
 	MOVB AL, done+104(FP)

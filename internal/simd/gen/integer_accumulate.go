@@ -31,7 +31,8 @@ type integerAccumulate struct {
 	list    op.Mem // [tileKeys] addresses of values
 	weights op.Mem // [rows][tileKeys/4][4 digits, the last zero][4 keys]uint8
 	start   op.Mem // [rows][4]int32: −bias·Σ of each digit
-	down    op.Mem // [rows][2]float32: what takes a sum to o, a power of two
+	down    op.Mem // [rows][2]float32: what takes a sum to o, a power of two, and the largest weight
+	heavy   op.Mem // [rows] addresses of the values of the largest weights
 }
 
 const (
@@ -50,6 +51,7 @@ func (g integerAccumulate) emit() {
 	g.Attributes(attr.Attribute(0)) // its frame is too large for NOSPLIT
 	g.list = g.pointers("v")
 	g.weights, g.start, g.down = g.AllocLocal(g.rows*4*tileKeys), g.AllocLocal(16*g.rows), g.AllocLocal(8*g.rows)
+	g.heavy = g.AllocLocal(8 * g.rows)
 	g.fixWeights()
 	at, left := g.AllocLocal(8), g.AllocLocal(8)
 	g.MOVQ(g.param("dim"), left)
@@ -138,6 +140,9 @@ func (g integerAccumulate) pass(channels, first, rows int, at op.Mem, ahead *ahe
 	g.ADDQ(imm(4*8), key)
 	g.SUBQ(imm(4), left)
 	g.JG(op.LabelRef(label))
+	if first == 0 {
+		g.full(at)
+	}
 	g.update(first, acc)
 }
 

@@ -30,7 +30,8 @@ func (g integerAccumulate) fixWeights() {
 		g.VMOVD(top.AsX(), n)
 		g.CMPL(n, op.U32(0x7f800000))
 		g.JAE(op.LabelRef("declined"))
-		g.full(r, x, top)
+		g.MOVL(n, g.down.Offset(8*r+4))
+		g.heaviest(r, x, top)
 		up, down := g.vec(), g.vec()
 		g.VPMAXUD(least, top, top)
 		g.VGETEXPPS(top, down)
@@ -82,13 +83,8 @@ func (g integerAccumulate) keyMasks() []reg.OpmaskVirtual {
 	return masks
 }
 
-// full declines, where values have scales of their own, unless the key of the
-// largest weight has a code of nearly the largest size: what is lost of the other
-// weights is small beside that weight, and must be small beside its value, too.
-func (g integerAccumulate) full(r int, x []reg.VecVirtual, top reg.VecVirtual) {
-	done := fmt.Sprintf("full%d", r)
-	g.CMPQ(g.paramMem("own"), imm(0))
-	g.JE(op.LabelRef(done))
+// heaviest puts down where the value of a row's largest weight lies.
+func (g integerAccumulate) heaviest(r int, x []reg.VecVirtual, top reg.VecVirtual) {
 	first, word := g.GP64(), g.GP64()
 	for i := range x {
 		equal := g.K()
@@ -102,47 +98,73 @@ func (g integerAccumulate) full(r int, x []reg.VecVirtual, top reg.VecVirtual) {
 		g.ORQ(word, first)
 	}
 	g.TZCNTQ(first, first)
-	list, at, left := g.GP64(), g.GP64(), g.param("dim")
+	list := g.GP64()
 	g.LEAQ(g.list, list)
-	g.MOVQ(op.Mem{Base: list, Index: first, Scale: 8}, at)
-	loop := fmt.Sprintf("codes%d", r)
-	g.Label(loop)
-	found := g.K()
-	g.fullCodes(at, found)
-	g.KORTESTD(found, found)
-	g.JNZ(op.LabelRef(done))
-	g.ADDQ(imm(32), at)
-	g.SUBQ(imm(g.e.channels()), left)
-	g.JG(op.LabelRef(loop))
-	n := g.GP32()
-	g.VMOVD(top.AsX(), n)
-	g.TESTL(n, n) // weights are all zero
-	g.JNZ(op.LabelRef("declined"))
+	g.MOVQ(op.Mem{Base: list, Index: first, Scale: 8}, first)
+	g.MOVQ(first, g.heavy.Offset(8*r))
+}
+
+// full declines, where values have scales of their own, unless the key of each row's
+// largest weight has a code of nearly the largest size: what is lost of the other
+// weights is small beside that weight, and must be small beside its value, too. It comes
+// when the first sums are complete: before them, all would wait for what it reads.
+func (g integerAccumulate) full(at op.Mem) {
+	id := g.id()
+	done := fmt.Sprintf("full%d", id)
+	g.CMPQ(g.paramMem("own"), imm(0))
+	g.JE(op.LabelRef(done))
+	g.CMPQ(at, imm(0)) // of the first pass
+	g.JNE(op.LabelRef(done))
+	for r := range g.rows {
+		row, left, none, all := g.GP64(), g.param("dim"), g.GP32(), g.K()
+		g.MOVQ(g.heavy.Offset(8*r), row)
+		g.XORL(none, none)
+		g.KMOVD(none, all)
+		loop := fmt.Sprintf("codes%d", g.id())
+		g.Label(loop)
+		found := g.K()
+		g.fullCodes(row, found)
+		g.KORD(found, all, all)
+		g.ADDQ(imm(32), row)
+		g.SUBQ(imm(g.e.channels()), left)
+		g.JG(op.LabelRef(loop))
+		g.KORTESTD(all, all)
+		next := fmt.Sprintf("full%dof%d", r, id)
+		g.JNZ(op.LabelRef(next))
+		g.CMPL(g.down.Offset(8*r+4), imm(0)) // weights are all zero
+		g.JNE(op.LabelRef("declined"))
+		g.Label(next)
+	}
 	g.Label(done)
 }
 
 // fullCodes finds codes of at least e.full in 32 bytes.
 func (g integerAccumulate) fullCodes(at reg.GPVirtual, found reg.OpmaskVirtual) {
 	const atLeast = 5
+	bytes := func(name string, n int) op.Mem {
+		words := make([]uint32, 8)
+		for i := range words {
+			words[i] = uint32(n) * 0x01010101
+		}
+		return g.table(name, words...)
+	}
 	codes := g.YMM()
 	if g.e.bits == 8 {
 		g.VPABSB(op.Mem{Base: at}, codes)
-		g.VPCMPUB(op.U8(atLeast), g.broadcast(uint32(g.e.full)*0x01010101).AsY(), codes, found)
+		g.VPCMPUB(op.U8(atLeast), bytes("fullI8", g.e.full), codes, found)
 		return
 	}
 	// A nibble xor 8 is its code plus 8, so less 1 and full it is below 0 or above 15 − 2.
-	flip, low := g.broadcast(0x88888888).AsY(), g.broadcast(0x0f0f0f0f).AsY()
-	from, span := g.broadcast(uint32(g.e.bias-g.e.full+1)*0x01010101).AsY(), g.broadcast(uint32(2*g.e.full-1)*0x01010101).AsY()
-	upper, other := g.YMM(), g.K()
+	flip, upper, other := g.broadcast(0x88888888).AsY(), g.YMM(), g.K()
 	g.VMOVDQU32(op.Mem{Base: at}, codes)
 	g.VPSRLW(op.U8(4), codes, upper)
 	for _, half := range []struct {
 		v reg.VecVirtual
 		k reg.OpmaskVirtual
 	}{{codes, found}, {upper, other}} {
-		g.VPTERNLOGD(op.U8(xorAnd), low, flip, half.v)
-		g.VPSUBB(from, half.v, half.v)
-		g.VPCMPUB(op.U8(atLeast), span, half.v, half.k)
+		g.VPTERNLOGD_BCST(op.U8(xorAnd), g.table("lowNibbles", 0x0f0f0f0f), flip, half.v)
+		g.VPSUBB(bytes("belowFullI4", g.e.bias-g.e.full+1), half.v, half.v)
+		g.VPCMPUB(op.U8(atLeast), bytes("spanI4", 2*g.e.full-1), half.v, half.k)
 	}
 	g.KORD(other, found, found)
 }
