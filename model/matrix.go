@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/simd"
@@ -189,9 +191,4 @@ func (p *product) byColumns(s *seat, n, lo, hi int) {
 }
 
 // resize is s with n elements, of whatever values.
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}
+func resize(s []float32, n int) []float32 { return slices.Grow(s[:0], n)[:n] }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/flashdec/flashdec"
@@ -111,12 +112,8 @@ func (d *decoder) take(r *decoded, chunk piece) {
 	d.c.readQueries(r.q, chunk)
 }
 
-func resize(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
-}
+// resize is room for n numbers, whatever they were, in x where it has as much.
+func resize(x []float32, n int) []float32 { return slices.Grow(x[:0], n)[:n] }
 
 // decode computes the chunk with the given number of splits, 0 letting the plan
 // choose.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/flashdec/flashdec/attn"
 )
@@ -31,11 +32,6 @@ func (s *states) row(i int) attn.State[float32] {
 
 // resize returns n elements, in place if there is room. Their values are
 // whatever they were.
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 var negInf = math.Inf(-1)
