@@ -82,7 +82,7 @@ func (w *worker) walkBeside(lo, hi int) {
 			continue
 		}
 		for h := range w.walking {
-			w.walking[h].add(i, simd.Ahead{})
+			w.walking[h].add(i, 1, simd.Ahead{})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (w *worker) together(lo, hi int) {
 	}
 	for i := range tiles {
 		for h := range streams {
-			streams[h].add(i, streams[h].summing(h, i, lo, hi))
+			streams[h].add(i, 1, streams[h].summing(h, i, lo, hi))
 		}
 	}
 }
@@ -91,12 +91,16 @@ func (c *stream) apart(lo, hi int) {
 // attend does the steps of a sweep for a part of the query tile.
 func (c *stream) attend() {
 	tiles := tilesOf(len(c.part.keys.k))
-	for i, n := 0, c.scoredAtOnce(tiles); i < tiles; i += n {
+	for i, n := 0, c.atOnce(tiles, c.job.kernels.integerK); i < tiles; i += n {
 		c.score(i, n, c.led(&c.job.k, c.leads[0], i, n))
 	}
 	c.weigh()
-	for i := range tiles {
-		c.add(i, c.led(&c.job.v, c.leads[1], i, 1))
+	n := c.atOnce(tiles, c.job.kernels.integerV)
+	if c.hidden {
+		n = 1
+	}
+	for i := 0; i < tiles; i += n {
+		c.add(i, n, c.led(&c.job.v, c.leads[1], i, n))
 	}
 }
 
@@ -106,11 +110,11 @@ type part struct {
 	keys        sweep
 }
 
-// scoredAtOnce is how many of so many tiles are scored by one call: all, without a pause,
-// where the rows are a kernel's; else one, which stays in the cache for the next rows.
-// Integers are scored tile by tile.
-func (c *stream) scoredAtOnce(tiles int) int {
-	if c.part.rows <= simd.MaxRows && c.job.kernels.integerK == nil {
+// atOnce is how many of so many tiles are scored, or summed, by one call: all, without a
+// pause, where the rows are a kernel's; else one, which stays in the cache for the next
+// rows. Integers go tile by tile.
+func (c *stream) atOnce(tiles int, integer *simd.Integer) int {
+	if c.part.rows <= simd.MaxRows && integer == nil {
 		return tiles
 	}
 	return 1
@@ -144,15 +148,15 @@ func (c *stream) weigh() {
 	c.scaleWeights(c.s, p.first, p.rows, keys, p.keys.vScale)
 }
 
-// add adds the weighted values of tile i to o, in fixed point as far as that is exact
-// enough.
-func (c *stream) add(i int, ahead simd.Ahead) {
+// add adds the weighted values of n tiles from tile i on to o, in fixed point as far as that
+// is exact enough.
+func (c *stream) add(i, n int, ahead simd.Ahead) {
 	p, dim, stride, kernels, done := &c.part, c.job.launch.Shape.ValueDim, c.job.stride(), &c.job.kernels, 0
 	o, weights, alpha := c.o[p.first*dim:], c.s[i*simd.TileKeys:], c.alpha
 	if i > 0 {
 		alpha = c.ones // the sweep's first tile has come down to its m
 	}
-	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: ofTiles(p.keys.v, i, 1)}
+	values := simd.Tile{Data: c.job.v.of(c.item.Head), Off: ofTiles(p.keys.v, i, n)}
 	if c.hidden { // a score of −Inf, though visible: it has no weight, so no value
 		simd.AccumulateVisible(kernels.v, o, p.rows, dim, weights, stride, alpha, values, ahead)
 		return

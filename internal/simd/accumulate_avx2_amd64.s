@@ -6,7 +6,7 @@
 
 // func accumulateF32x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x1AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -53,8 +53,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -67,6 +67,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -204,7 +209,7 @@ offset4:
 	JMP keys1
 
 keys1done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last5
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -377,7 +382,7 @@ offset9:
 	JMP keys6
 
 keys6done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last10
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -533,7 +538,7 @@ offset14:
 	JMP keys11
 
 keys11done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last15
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -586,10 +591,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -624,6 +638,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -701,9 +720,27 @@ DATA lanesAVX2<>+56(SB)/4, $0xffffffff
 DATA lanesAVX2<>+60(SB)/4, $0xffffffff
 GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
+DATA onesAVX2<>+0(SB)/4, $0x3f800000
+DATA onesAVX2<>+4(SB)/4, $0x3f800000
+DATA onesAVX2<>+8(SB)/4, $0x3f800000
+DATA onesAVX2<>+12(SB)/4, $0x3f800000
+DATA onesAVX2<>+16(SB)/4, $0x3f800000
+DATA onesAVX2<>+20(SB)/4, $0x3f800000
+DATA onesAVX2<>+24(SB)/4, $0x3f800000
+DATA onesAVX2<>+28(SB)/4, $0x3f800000
+DATA onesAVX2<>+32(SB)/4, $0x3f800000
+DATA onesAVX2<>+36(SB)/4, $0x3f800000
+DATA onesAVX2<>+40(SB)/4, $0x3f800000
+DATA onesAVX2<>+44(SB)/4, $0x3f800000
+DATA onesAVX2<>+48(SB)/4, $0x3f800000
+DATA onesAVX2<>+52(SB)/4, $0x3f800000
+DATA onesAVX2<>+56(SB)/4, $0x3f800000
+DATA onesAVX2<>+60(SB)/4, $0x3f800000
+GLOBL onesAVX2<>(SB), RODATA|NOPTR, $64
+
 // func accumulateF32x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x2AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -750,8 +787,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -764,6 +801,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -899,7 +941,7 @@ offset20:
 	JMP keys17
 
 keys17done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last21
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1080,7 +1122,7 @@ offset25:
 	JMP keys22
 
 keys22done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last26
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -1142,10 +1184,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1180,6 +1231,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -1241,7 +1297,7 @@ ahead27done:
 
 // func accumulateF32x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x4AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1288,8 +1344,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1302,6 +1358,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -1441,7 +1502,7 @@ offset31:
 	JMP keys28
 
 keys28done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last32
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1642,7 +1703,7 @@ offset36:
 	JMP keys33
 
 keys33done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last37
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -1722,10 +1783,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1760,6 +1830,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -1821,7 +1896,7 @@ ahead38done:
 
 // func accumulateF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x1AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1868,8 +1943,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1882,6 +1957,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -2019,7 +2099,7 @@ offset42:
 	JMP keys39
 
 keys39done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last43
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2192,7 +2272,7 @@ offset47:
 	JMP keys44
 
 keys44done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last48
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2348,7 +2428,7 @@ offset52:
 	JMP keys49
 
 keys49done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last53
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -2401,10 +2481,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2439,6 +2528,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -2500,7 +2594,7 @@ ahead54done:
 
 // func accumulateF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x2AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2547,8 +2641,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2561,6 +2655,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -2696,7 +2795,7 @@ offset58:
 	JMP keys55
 
 keys55done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last59
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2877,7 +2976,7 @@ offset63:
 	JMP keys60
 
 keys60done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last64
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -2939,10 +3038,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2977,6 +3085,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3038,7 +3151,7 @@ ahead65done:
 
 // func accumulateF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x4AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -3085,8 +3198,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3099,6 +3212,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3238,7 +3356,7 @@ offset69:
 	JMP keys66
 
 keys66done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last70
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3439,7 +3557,7 @@ offset74:
 	JMP keys71
 
 keys71done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last75
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -3519,10 +3637,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -3557,6 +3684,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3618,7 +3750,7 @@ ahead76done:
 
 // func accumulateBF16x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x1AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -3665,8 +3797,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3679,6 +3811,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3824,7 +3961,7 @@ offset80:
 	JMP keys77
 
 keys77done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last81
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4001,7 +4138,7 @@ offset85:
 	JMP keys82
 
 keys82done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last86
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4158,7 +4295,7 @@ offset90:
 	JMP keys87
 
 keys87done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last91
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -4211,10 +4348,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -4249,6 +4395,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -4310,7 +4461,7 @@ ahead92done:
 
 // func accumulateBF16x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x2AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4357,8 +4508,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4371,6 +4522,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -4510,7 +4666,7 @@ offset96:
 	JMP keys93
 
 keys93done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last97
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4692,7 +4848,7 @@ offset101:
 	JMP keys98
 
 keys98done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last102
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -4754,10 +4910,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -4792,6 +4957,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -4853,7 +5023,7 @@ ahead103done:
 
 // func accumulateBF16x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x4AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4900,8 +5070,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4914,6 +5084,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -5055,7 +5230,7 @@ offset107:
 	JMP keys104
 
 keys104done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last108
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5257,7 +5432,7 @@ offset112:
 	JMP keys109
 
 keys109done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last113
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -5337,10 +5512,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -5375,6 +5559,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -5436,7 +5625,7 @@ ahead114done:
 
 // func accumulateE4M3x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x1AVX2(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -5484,8 +5673,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -5498,6 +5687,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -5659,7 +5853,7 @@ offset118:
 	JMP keys115
 
 keys115done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last119
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5855,7 +6049,7 @@ offset123:
 	JMP keys120
 
 keys120done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last124
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -6021,7 +6215,7 @@ offset128:
 	JMP keys125
 
 keys125done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last129
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -6078,10 +6272,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -6116,6 +6319,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -6180,7 +6388,7 @@ GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x2AVX2(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -6228,8 +6436,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6242,6 +6450,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -6389,7 +6602,7 @@ offset134:
 	JMP keys131
 
 keys131done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last135
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -6584,7 +6797,7 @@ offset139:
 	JMP keys136
 
 keys136done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last140
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -6651,10 +6864,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -6689,6 +6911,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -6750,7 +6977,7 @@ ahead141done:
 
 // func accumulateE4M3x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x4AVX2(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -6798,8 +7025,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6812,6 +7039,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -6957,7 +7189,7 @@ offset145:
 	JMP keys142
 
 keys142done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last146
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7172,7 +7404,7 @@ offset150:
 	JMP keys147
 
 keys147done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last151
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -7259,10 +7491,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -7297,6 +7538,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -7358,7 +7604,7 @@ ahead152done:
 
 // func accumulateE5M2x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x1AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -7405,8 +7651,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7419,6 +7665,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -7572,7 +7823,7 @@ offset156:
 	JMP keys153
 
 keys153done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last157
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7753,7 +8004,7 @@ offset161:
 	JMP keys158
 
 keys158done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last162
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7911,7 +8162,7 @@ offset166:
 	JMP keys163
 
 keys163done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last167
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -7964,10 +8215,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -8002,6 +8262,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -8063,7 +8328,7 @@ ahead168done:
 
 // func accumulateE5M2x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x2AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -8110,8 +8375,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8124,6 +8389,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -8267,7 +8537,7 @@ offset172:
 	JMP keys169
 
 keys169done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last173
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8450,7 +8720,7 @@ offset177:
 	JMP keys174
 
 keys174done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last178
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -8512,10 +8782,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -8550,6 +8829,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -8611,7 +8895,7 @@ ahead179done:
 
 // func accumulateE5M2x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x4AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -8658,8 +8942,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8672,6 +8956,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -8815,7 +9104,7 @@ offset183:
 	JMP keys180
 
 keys180done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last184
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -9018,7 +9307,7 @@ offset188:
 	JMP keys185
 
 keys185done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last189
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -9098,10 +9387,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -9136,6 +9434,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -9197,7 +9500,7 @@ ahead190done:
 
 // func accumulateI8x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x1AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -9244,8 +9547,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9258,6 +9561,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -9403,7 +9711,7 @@ offset194:
 	JMP keys191
 
 keys191done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last195
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -9580,7 +9888,7 @@ offset199:
 	JMP keys196
 
 keys196done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last200
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -9737,7 +10045,7 @@ offset204:
 	JMP keys201
 
 keys201done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last205
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -9790,10 +10098,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -9828,6 +10145,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -9889,7 +10211,7 @@ ahead206done:
 
 // func accumulateI8x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x2AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -9936,8 +10258,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9950,6 +10272,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -10089,7 +10416,7 @@ offset210:
 	JMP keys207
 
 keys207done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last211
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -10271,7 +10598,7 @@ offset215:
 	JMP keys212
 
 keys212done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last216
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -10333,10 +10660,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -10371,6 +10707,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -10432,7 +10773,7 @@ ahead217done:
 
 // func accumulateI8x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x4AVX2(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -10479,8 +10820,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -10493,6 +10834,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -10634,7 +10980,7 @@ offset221:
 	JMP keys218
 
 keys218done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last222
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -10836,7 +11182,7 @@ offset226:
 	JMP keys223
 
 keys223done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last227
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -10916,10 +11262,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -10954,6 +11309,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -11015,7 +11375,7 @@ ahead228done:
 
 // func accumulateI4x1AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x1AVX2(SB), NOSPLIT, $80-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11063,8 +11423,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -11077,6 +11437,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -11238,7 +11603,7 @@ offset232:
 	JMP keys229
 
 keys229done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last233
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11423,7 +11788,7 @@ offset237:
 	JMP keys234
 
 keys234done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last238
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11579,7 +11944,7 @@ offset242:
 	JMP keys239
 
 keys239done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last243
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -11632,10 +11997,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -11670,6 +12044,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -11741,7 +12120,7 @@ GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
 // func accumulateI4x2AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x2AVX2(SB), NOSPLIT, $80-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -11789,8 +12168,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -11803,6 +12182,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -11950,7 +12334,7 @@ offset248:
 	JMP keys245
 
 keys245done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last249
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -12131,7 +12515,7 @@ offset253:
 	JMP keys250
 
 keys250done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last254
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -12193,10 +12577,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -12231,6 +12624,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -12292,7 +12690,7 @@ ahead255done:
 
 // func accumulateI4x4AVX2(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x4AVX2(SB), NOSPLIT, $80-104
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12340,8 +12738,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -12354,6 +12752,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -12499,7 +12902,7 @@ offset259:
 	JMP keys256
 
 keys256done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last260
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -12700,7 +13103,7 @@ offset264:
 	JMP keys261
 
 keys261done:
-	CMPQ       56(SP), $+0
+	CMPQ       72(SP), $+0
 	JEQ        last265
 	MOVQ       dim+8(FP), CX
 	MOVQ       heads+64(FP), AX
@@ -12780,10 +13183,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX2<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -12818,6 +13230,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:

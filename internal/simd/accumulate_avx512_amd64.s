@@ -6,7 +6,7 @@
 
 // func accumulateF32x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x1AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -53,8 +53,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -67,6 +67,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -204,7 +209,7 @@ offset4:
 	JMP keys1
 
 keys1done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last5
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -377,7 +382,7 @@ offset9:
 	JMP keys6
 
 keys6done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last10
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -532,7 +537,7 @@ offset14:
 	JMP keys11
 
 keys11done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last15
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -585,10 +590,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -623,6 +637,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -682,9 +701,27 @@ ahead16done:
 	VZEROUPPER
 	RET
 
+DATA onesAVX512<>+0(SB)/4, $0x3f800000
+DATA onesAVX512<>+4(SB)/4, $0x3f800000
+DATA onesAVX512<>+8(SB)/4, $0x3f800000
+DATA onesAVX512<>+12(SB)/4, $0x3f800000
+DATA onesAVX512<>+16(SB)/4, $0x3f800000
+DATA onesAVX512<>+20(SB)/4, $0x3f800000
+DATA onesAVX512<>+24(SB)/4, $0x3f800000
+DATA onesAVX512<>+28(SB)/4, $0x3f800000
+DATA onesAVX512<>+32(SB)/4, $0x3f800000
+DATA onesAVX512<>+36(SB)/4, $0x3f800000
+DATA onesAVX512<>+40(SB)/4, $0x3f800000
+DATA onesAVX512<>+44(SB)/4, $0x3f800000
+DATA onesAVX512<>+48(SB)/4, $0x3f800000
+DATA onesAVX512<>+52(SB)/4, $0x3f800000
+DATA onesAVX512<>+56(SB)/4, $0x3f800000
+DATA onesAVX512<>+60(SB)/4, $0x3f800000
+GLOBL onesAVX512<>(SB), RODATA|NOPTR, $64
+
 // func accumulateF32x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x2AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -731,8 +768,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -745,6 +782,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -907,7 +949,7 @@ offset20:
 	JMP keys17
 
 keys17done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last21
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1129,7 +1171,7 @@ offset25:
 	JMP keys22
 
 keys22done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last26
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1308,7 +1350,7 @@ offset30:
 	JMP keys27
 
 keys27done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last31
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1370,10 +1412,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1408,6 +1459,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -1469,7 +1525,7 @@ ahead32done:
 
 // func accumulateF32x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x3AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1516,8 +1572,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1530,6 +1586,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -1720,7 +1781,7 @@ offset36:
 	JMP keys33
 
 keys33done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last37
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1994,7 +2055,7 @@ offset41:
 	JMP keys38
 
 keys38done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last42
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2200,7 +2261,7 @@ offset46:
 	JMP keys43
 
 keys43done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last47
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2271,10 +2332,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2309,6 +2379,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -2370,7 +2445,7 @@ ahead48done:
 
 // func accumulateF32x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x4AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2417,8 +2492,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2431,6 +2506,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -2594,7 +2674,7 @@ offset52:
 	JMP keys49
 
 keys49done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last53
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2824,7 +2904,7 @@ offset57:
 	JMP keys54
 
 keys54done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last58
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2904,10 +2984,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2942,6 +3031,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3003,7 +3097,7 @@ ahead59done:
 
 // func accumulateF32x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x5AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3050,8 +3144,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3064,6 +3158,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3242,7 +3341,7 @@ offset63:
 	JMP keys60
 
 keys60done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last64
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3498,7 +3597,7 @@ offset68:
 	JMP keys65
 
 keys65done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last69
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3587,10 +3686,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -3625,6 +3733,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3686,7 +3799,7 @@ ahead70done:
 
 // func accumulateF32x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x6AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3733,8 +3846,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3747,6 +3860,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3938,7 +4056,7 @@ offset74:
 	JMP keys71
 
 keys71done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last75
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4227,7 +4345,7 @@ offset79:
 	JMP keys76
 
 keys76done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last80
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4459,7 +4577,7 @@ offset84:
 	JMP keys81
 
 keys81done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last85
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4557,10 +4675,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -4595,6 +4722,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -4656,7 +4788,7 @@ ahead86done:
 
 // func accumulateF32x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x7AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4703,8 +4835,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4717,6 +4849,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -4878,7 +5015,7 @@ offset90:
 	JMP keys87
 
 keys87done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last91
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5127,7 +5264,7 @@ offset95:
 	JMP keys92
 
 keys92done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last96
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5234,10 +5371,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -5272,6 +5418,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -5333,7 +5484,7 @@ ahead97done:
 
 // func accumulateF32x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF32x8AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5380,8 +5531,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -5394,6 +5545,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -5562,7 +5718,7 @@ offset101:
 	JMP keys98
 
 keys98done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last102
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5827,7 +5983,7 @@ offset106:
 	JMP keys103
 
 keys103done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last107
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -5943,10 +6099,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -5981,6 +6146,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -6042,7 +6212,7 @@ ahead108done:
 
 // func accumulateF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x1AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6089,8 +6259,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6103,6 +6273,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -6240,7 +6415,7 @@ offset112:
 	JMP keys109
 
 keys109done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last113
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -6413,7 +6588,7 @@ offset117:
 	JMP keys114
 
 keys114done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last118
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -6568,7 +6743,7 @@ offset122:
 	JMP keys119
 
 keys119done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last123
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -6621,10 +6796,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -6659,6 +6843,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -6720,7 +6909,7 @@ ahead124done:
 
 // func accumulateF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x2AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6767,8 +6956,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6781,6 +6970,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -6943,7 +7137,7 @@ offset128:
 	JMP keys125
 
 keys125done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last129
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7165,7 +7359,7 @@ offset133:
 	JMP keys130
 
 keys130done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last134
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7344,7 +7538,7 @@ offset138:
 	JMP keys135
 
 keys135done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last139
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -7406,10 +7600,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -7444,6 +7647,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -7505,7 +7713,7 @@ ahead140done:
 
 // func accumulateF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x3AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7552,8 +7760,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7566,6 +7774,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -7756,7 +7969,7 @@ offset144:
 	JMP keys141
 
 keys141done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last145
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8030,7 +8243,7 @@ offset149:
 	JMP keys146
 
 keys146done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last150
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8236,7 +8449,7 @@ offset154:
 	JMP keys151
 
 keys151done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last155
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8307,10 +8520,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -8345,6 +8567,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -8406,7 +8633,7 @@ ahead156done:
 
 // func accumulateF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x4AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8453,8 +8680,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8467,6 +8694,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -8630,7 +8862,7 @@ offset160:
 	JMP keys157
 
 keys157done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last161
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8860,7 +9092,7 @@ offset165:
 	JMP keys162
 
 keys162done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last166
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -8940,10 +9172,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -8978,6 +9219,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -9039,7 +9285,7 @@ ahead167done:
 
 // func accumulateF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x5AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9086,8 +9332,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9100,6 +9346,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -9278,7 +9529,7 @@ offset171:
 	JMP keys168
 
 keys168done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last172
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -9534,7 +9785,7 @@ offset176:
 	JMP keys173
 
 keys173done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last177
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -9623,10 +9874,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -9661,6 +9921,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -9722,7 +9987,7 @@ ahead178done:
 
 // func accumulateF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x6AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9769,8 +10034,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9783,6 +10048,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -9974,7 +10244,7 @@ offset182:
 	JMP keys179
 
 keys179done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last183
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -10263,7 +10533,7 @@ offset187:
 	JMP keys184
 
 keys184done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last188
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -10495,7 +10765,7 @@ offset192:
 	JMP keys189
 
 keys189done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last193
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -10593,10 +10863,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -10631,6 +10910,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -10692,7 +10976,7 @@ ahead194done:
 
 // func accumulateF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x7AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -10739,8 +11023,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -10753,6 +11037,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -10914,7 +11203,7 @@ offset198:
 	JMP keys195
 
 keys195done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last199
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11163,7 +11452,7 @@ offset203:
 	JMP keys200
 
 keys200done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last204
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11270,10 +11559,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -11308,6 +11606,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -11369,7 +11672,7 @@ ahead205done:
 
 // func accumulateF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateF16x8AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -11416,8 +11719,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -11430,6 +11733,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -11598,7 +11906,7 @@ offset209:
 	JMP keys206
 
 keys206done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last210
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11863,7 +12171,7 @@ offset214:
 	JMP keys211
 
 keys211done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last215
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -11979,10 +12287,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -12017,6 +12334,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -12078,7 +12400,7 @@ ahead216done:
 
 // func accumulateBF16x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x1AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -12125,8 +12447,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -12139,6 +12461,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -12284,7 +12611,7 @@ offset220:
 	JMP keys217
 
 keys217done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last221
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -12461,7 +12788,7 @@ offset225:
 	JMP keys222
 
 keys222done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last226
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -12617,7 +12944,7 @@ offset230:
 	JMP keys227
 
 keys227done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last231
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -12670,10 +12997,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -12708,6 +13044,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -12769,7 +13110,7 @@ ahead232done:
 
 // func accumulateBF16x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x2AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -12816,8 +13157,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -12830,6 +13171,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -13000,7 +13346,7 @@ offset236:
 	JMP keys233
 
 keys233done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last237
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -13226,7 +13572,7 @@ offset241:
 	JMP keys238
 
 keys238done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last242
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -13406,7 +13752,7 @@ offset246:
 	JMP keys243
 
 keys243done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last247
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -13468,10 +13814,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -13506,6 +13861,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -13567,7 +13927,7 @@ ahead248done:
 
 // func accumulateBF16x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x3AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -13614,8 +13974,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -13628,6 +13988,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -13826,7 +14191,7 @@ offset252:
 	JMP keys249
 
 keys249done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last253
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -14104,7 +14469,7 @@ offset257:
 	JMP keys254
 
 keys254done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last258
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -14311,7 +14676,7 @@ offset262:
 	JMP keys259
 
 keys259done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last263
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -14382,10 +14747,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -14420,6 +14794,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -14481,7 +14860,7 @@ ahead264done:
 
 // func accumulateBF16x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x4AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -14528,8 +14907,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -14542,6 +14921,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -14709,7 +15093,7 @@ offset268:
 	JMP keys265
 
 keys265done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last269
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -14940,7 +15324,7 @@ offset273:
 	JMP keys270
 
 keys270done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last274
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -15020,10 +15404,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -15058,6 +15451,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -15119,7 +15517,7 @@ ahead275done:
 
 // func accumulateBF16x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x5AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15166,8 +15564,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -15180,6 +15578,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -15362,7 +15765,7 @@ offset279:
 	JMP keys276
 
 keys276done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last280
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -15619,7 +16022,7 @@ offset284:
 	JMP keys281
 
 keys281done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last285
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -15708,10 +16111,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -15746,6 +16158,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -15807,7 +16224,7 @@ ahead286done:
 
 // func accumulateBF16x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x6AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -15854,8 +16271,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -15868,6 +16285,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -16063,7 +16485,7 @@ offset290:
 	JMP keys287
 
 keys287done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last291
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -16354,7 +16776,7 @@ offset295:
 	JMP keys292
 
 keys292done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last296
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -16587,7 +17009,7 @@ offset300:
 	JMP keys297
 
 keys297done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last301
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -16685,10 +17107,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -16723,6 +17154,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -16784,7 +17220,7 @@ ahead302done:
 
 // func accumulateBF16x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x7AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16831,8 +17267,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -16845,6 +17281,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -17008,7 +17449,7 @@ offset306:
 	JMP keys303
 
 keys303done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last307
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -17258,7 +17699,7 @@ offset311:
 	JMP keys308
 
 keys308done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last312
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -17365,10 +17806,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -17403,6 +17853,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -17464,7 +17919,7 @@ ahead313done:
 
 // func accumulateBF16x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateBF16x8AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17511,8 +17966,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -17525,6 +17980,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -17695,7 +18155,7 @@ offset317:
 	JMP keys314
 
 keys314done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last318
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -17961,7 +18421,7 @@ offset322:
 	JMP keys319
 
 keys319done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last323
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -18077,10 +18537,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -18115,6 +18584,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -18176,7 +18650,7 @@ ahead324done:
 
 // func accumulateE4M3x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x1AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -18224,8 +18698,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -18238,6 +18712,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -18399,7 +18878,7 @@ offset328:
 	JMP keys325
 
 keys325done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last329
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -18595,7 +19074,7 @@ offset333:
 	JMP keys330
 
 keys330done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last334
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -18760,7 +19239,7 @@ offset338:
 	JMP keys335
 
 keys335done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last339
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -18817,10 +19296,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -18855,6 +19343,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -18919,7 +19412,7 @@ GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func accumulateE4M3x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x2AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -18967,8 +19460,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -18981,6 +19474,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -19167,7 +19665,7 @@ offset344:
 	JMP keys341
 
 keys341done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last345
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -19420,7 +19918,7 @@ offset349:
 	JMP keys346
 
 keys346done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last350
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -19613,7 +20111,7 @@ offset354:
 	JMP keys351
 
 keys351done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last355
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -19680,10 +20178,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -19718,6 +20225,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -19779,7 +20291,7 @@ ahead356done:
 
 // func accumulateE4M3x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x3AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -19827,8 +20339,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -19841,6 +20353,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -20055,7 +20572,7 @@ offset360:
 	JMP keys357
 
 keys357done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last361
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -20368,7 +20885,7 @@ offset365:
 	JMP keys362
 
 keys362done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last366
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -20592,7 +21109,7 @@ offset370:
 	JMP keys367
 
 keys367done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last371
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -20669,10 +21186,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -20707,6 +21233,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -20768,7 +21299,7 @@ ahead372done:
 
 // func accumulateE4M3x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x4AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -20816,8 +21347,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -20830,6 +21361,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -21005,7 +21541,7 @@ offset376:
 	JMP keys373
 
 keys373done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last377
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -21257,7 +21793,7 @@ offset381:
 	JMP keys378
 
 keys378done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last382
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -21344,10 +21880,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -21382,6 +21927,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -21443,7 +21993,7 @@ ahead383done:
 
 // func accumulateE4M3x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x5AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -21491,8 +22041,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -21505,6 +22055,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -21695,7 +22250,7 @@ offset387:
 	JMP keys384
 
 keys384done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last388
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -21977,7 +22532,7 @@ offset392:
 	JMP keys389
 
 keys389done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last393
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -22074,10 +22629,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -22112,6 +22676,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -22173,7 +22742,7 @@ ahead394done:
 
 // func accumulateE4M3x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x6AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -22221,8 +22790,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -22235,6 +22804,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -22438,7 +23012,7 @@ offset398:
 	JMP keys395
 
 keys395done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last399
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -22760,7 +23334,7 @@ offset403:
 	JMP keys400
 
 keys400done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last404
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -23010,7 +23584,7 @@ offset408:
 	JMP keys405
 
 keys405done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last409
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -23117,10 +23691,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -23155,6 +23738,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -23216,7 +23804,7 @@ ahead410done:
 
 // func accumulateE4M3x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x7AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -23264,8 +23852,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -23278,6 +23866,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -23445,7 +24038,7 @@ offset414:
 	JMP keys411
 
 keys411done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last415
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -23714,7 +24307,7 @@ offset419:
 	JMP keys416
 
 keys416done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last420
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -23831,10 +24424,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -23869,6 +24471,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -23930,7 +24537,7 @@ ahead421done:
 
 // func accumulateE4M3x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x8AVX512(SB), NOSPLIT, $80-104
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -23978,8 +24585,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -23992,6 +24599,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -24166,7 +24778,7 @@ offset425:
 	JMP keys422
 
 keys422done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last426
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -24453,7 +25065,7 @@ offset430:
 	JMP keys427
 
 keys427done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last431
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -24580,10 +25192,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -24618,6 +25239,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -24679,7 +25305,7 @@ ahead432done:
 
 // func accumulateE5M2x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x1AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -24726,8 +25352,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -24740,6 +25366,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -24893,7 +25524,7 @@ offset436:
 	JMP keys433
 
 keys433done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last437
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -25074,7 +25705,7 @@ offset441:
 	JMP keys438
 
 keys438done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last442
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -25231,7 +25862,7 @@ offset446:
 	JMP keys443
 
 keys443done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last447
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -25284,10 +25915,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -25322,6 +25962,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -25383,7 +26028,7 @@ ahead448done:
 
 // func accumulateE5M2x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x2AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -25430,8 +26075,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -25444,6 +26089,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -25622,7 +26272,7 @@ offset452:
 	JMP keys449
 
 keys449done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last453
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -25852,7 +26502,7 @@ offset457:
 	JMP keys454
 
 keys454done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last458
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -26033,7 +26683,7 @@ offset462:
 	JMP keys459
 
 keys459done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last463
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -26095,10 +26745,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -26133,6 +26792,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -26194,7 +26858,7 @@ ahead464done:
 
 // func accumulateE5M2x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x3AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -26241,8 +26905,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -26255,6 +26919,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -26461,7 +27130,7 @@ offset468:
 	JMP keys465
 
 keys465done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last469
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -26743,7 +27412,7 @@ offset473:
 	JMP keys470
 
 keys470done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last474
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -26951,7 +27620,7 @@ offset478:
 	JMP keys475
 
 keys475done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last479
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -27022,10 +27691,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -27060,6 +27738,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -27121,7 +27804,7 @@ ahead480done:
 
 // func accumulateE5M2x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x4AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -27168,8 +27851,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -27182,6 +27865,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -27353,7 +28041,7 @@ offset484:
 	JMP keys481
 
 keys481done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last485
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -27585,7 +28273,7 @@ offset489:
 	JMP keys486
 
 keys486done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last490
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -27665,10 +28353,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -27703,6 +28400,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -27764,7 +28466,7 @@ ahead491done:
 
 // func accumulateE5M2x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x5AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -27811,8 +28513,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -27825,6 +28527,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -28011,7 +28718,7 @@ offset495:
 	JMP keys492
 
 keys492done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last496
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -28269,7 +28976,7 @@ offset500:
 	JMP keys497
 
 keys497done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last501
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -28358,10 +29065,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -28396,6 +29112,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -28457,7 +29178,7 @@ ahead502done:
 
 // func accumulateE5M2x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x6AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -28504,8 +29225,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -28518,6 +29239,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -28717,7 +29443,7 @@ offset506:
 	JMP keys503
 
 keys503done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last507
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -29010,7 +29736,7 @@ offset511:
 	JMP keys508
 
 keys508done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last512
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -29244,7 +29970,7 @@ offset516:
 	JMP keys513
 
 keys513done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last517
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -29342,10 +30068,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -29380,6 +30115,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -29441,7 +30181,7 @@ ahead518done:
 
 // func accumulateE5M2x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x7AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -29488,8 +30228,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -29502,6 +30242,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -29667,7 +30412,7 @@ offset522:
 	JMP keys519
 
 keys519done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last523
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -29918,7 +30663,7 @@ offset527:
 	JMP keys524
 
 keys524done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last528
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -30025,10 +30770,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -30063,6 +30817,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -30124,7 +30883,7 @@ ahead529done:
 
 // func accumulateE5M2x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x8AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -30171,8 +30930,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -30185,6 +30944,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -30357,7 +31121,7 @@ offset533:
 	JMP keys530
 
 keys530done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last534
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -30624,7 +31388,7 @@ offset538:
 	JMP keys535
 
 keys535done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last539
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -30740,10 +31504,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -30778,6 +31551,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -30839,7 +31617,7 @@ ahead540done:
 
 // func accumulateI8x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x1AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -30886,8 +31664,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -30900,6 +31678,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -31045,7 +31828,7 @@ offset544:
 	JMP keys541
 
 keys541done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last545
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -31222,7 +32005,7 @@ offset549:
 	JMP keys546
 
 keys546done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last550
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -31378,7 +32161,7 @@ offset554:
 	JMP keys551
 
 keys551done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last555
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -31431,10 +32214,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -31469,6 +32261,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -31530,7 +32327,7 @@ ahead556done:
 
 // func accumulateI8x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x2AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -31577,8 +32374,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -31591,6 +32388,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -31761,7 +32563,7 @@ offset560:
 	JMP keys557
 
 keys557done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last561
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -31987,7 +32789,7 @@ offset565:
 	JMP keys562
 
 keys562done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last566
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -32167,7 +32969,7 @@ offset570:
 	JMP keys567
 
 keys567done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last571
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -32229,10 +33031,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -32267,6 +33078,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -32328,7 +33144,7 @@ ahead572done:
 
 // func accumulateI8x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x3AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -32375,8 +33191,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -32389,6 +33205,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -32587,7 +33408,7 @@ offset576:
 	JMP keys573
 
 keys573done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last577
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -32865,7 +33686,7 @@ offset581:
 	JMP keys578
 
 keys578done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last582
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -33072,7 +33893,7 @@ offset586:
 	JMP keys583
 
 keys583done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last587
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -33143,10 +33964,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -33181,6 +34011,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -33242,7 +34077,7 @@ ahead588done:
 
 // func accumulateI8x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x4AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -33289,8 +34124,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -33303,6 +34138,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -33470,7 +34310,7 @@ offset592:
 	JMP keys589
 
 keys589done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last593
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -33701,7 +34541,7 @@ offset597:
 	JMP keys594
 
 keys594done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last598
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -33781,10 +34621,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -33819,6 +34668,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -33880,7 +34734,7 @@ ahead599done:
 
 // func accumulateI8x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x5AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -33927,8 +34781,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -33941,6 +34795,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -34123,7 +34982,7 @@ offset603:
 	JMP keys600
 
 keys600done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last604
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -34380,7 +35239,7 @@ offset608:
 	JMP keys605
 
 keys605done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last609
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -34469,10 +35328,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -34507,6 +35375,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -34568,7 +35441,7 @@ ahead610done:
 
 // func accumulateI8x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x6AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -34615,8 +35488,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -34629,6 +35502,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -34824,7 +35702,7 @@ offset614:
 	JMP keys611
 
 keys611done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last615
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -35115,7 +35993,7 @@ offset619:
 	JMP keys616
 
 keys616done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last620
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -35348,7 +36226,7 @@ offset624:
 	JMP keys621
 
 keys621done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last625
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -35446,10 +36324,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -35484,6 +36371,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -35545,7 +36437,7 @@ ahead626done:
 
 // func accumulateI8x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x7AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -35592,8 +36484,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -35606,6 +36498,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -35769,7 +36666,7 @@ offset630:
 	JMP keys627
 
 keys627done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last631
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -36019,7 +36916,7 @@ offset635:
 	JMP keys632
 
 keys632done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last636
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -36126,10 +37023,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -36164,6 +37070,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -36225,7 +37136,7 @@ ahead637done:
 
 // func accumulateI8x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI8x8AVX512(SB), NOSPLIT, $80-104
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -36272,8 +37183,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -36286,6 +37197,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -36456,7 +37372,7 @@ offset641:
 	JMP keys638
 
 keys638done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last642
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -36722,7 +37638,7 @@ offset646:
 	JMP keys643
 
 keys643done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last647
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -36838,10 +37754,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -36876,6 +37801,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -36937,7 +37867,7 @@ ahead648done:
 
 // func accumulateI4x1AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x1AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -36986,8 +37916,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -37000,6 +37930,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -37153,7 +38088,7 @@ offset652:
 	JMP keys649
 
 keys649done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last653
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -37334,7 +38269,7 @@ offset657:
 	JMP keys654
 
 keys654done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last658
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -37492,7 +38427,7 @@ offset662:
 	JMP keys659
 
 keys659done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last663
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -37545,10 +38480,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -37583,6 +38527,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -37680,7 +38629,7 @@ GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func accumulateI4x2AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x2AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -37729,8 +38678,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -37743,6 +38692,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -37921,7 +38875,7 @@ offset668:
 	JMP keys665
 
 keys665done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last669
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -38151,7 +39105,7 @@ offset673:
 	JMP keys670
 
 keys670done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last674
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -38333,7 +39287,7 @@ offset678:
 	JMP keys675
 
 keys675done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last679
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -38395,10 +39349,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -38433,6 +39396,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -38494,7 +39462,7 @@ ahead680done:
 
 // func accumulateI4x3AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x3AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -38543,8 +39511,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -38557,6 +39525,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -38763,7 +39736,7 @@ offset684:
 	JMP keys681
 
 keys681done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last685
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -39045,7 +40018,7 @@ offset689:
 	JMP keys686
 
 keys686done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last690
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -39254,7 +40227,7 @@ offset694:
 	JMP keys691
 
 keys691done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last695
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -39325,10 +40298,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -39363,6 +40345,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -39424,7 +40411,7 @@ ahead696done:
 
 // func accumulateI4x4AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x4AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -39473,8 +40460,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -39487,6 +40474,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -39658,7 +40650,7 @@ offset700:
 	JMP keys697
 
 keys697done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last701
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -39891,7 +40883,7 @@ offset705:
 	JMP keys702
 
 keys702done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last706
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -39971,10 +40963,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -40009,6 +41010,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -40070,7 +41076,7 @@ ahead707done:
 
 // func accumulateI4x5AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x5AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -40119,8 +41125,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -40133,6 +41139,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -40319,7 +41330,7 @@ offset711:
 	JMP keys708
 
 keys708done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last712
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -40578,7 +41589,7 @@ offset716:
 	JMP keys713
 
 keys713done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last717
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -40667,10 +41678,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -40705,6 +41725,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -40766,7 +41791,7 @@ ahead718done:
 
 // func accumulateI4x6AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x6AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -40815,8 +41840,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -40829,6 +41854,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -41028,7 +42058,7 @@ offset722:
 	JMP keys719
 
 keys719done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last723
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -41321,7 +42351,7 @@ offset727:
 	JMP keys724
 
 keys724done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last728
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -41556,7 +42586,7 @@ offset732:
 	JMP keys729
 
 keys729done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last733
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -41654,10 +42684,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -41692,6 +42731,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -41753,7 +42797,7 @@ ahead734done:
 
 // func accumulateI4x7AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x7AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -41802,8 +42846,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -41816,6 +42860,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -41981,7 +43030,7 @@ offset738:
 	JMP keys735
 
 keys735done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last739
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -42233,7 +43282,7 @@ offset743:
 	JMP keys740
 
 keys740done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last744
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -42340,10 +43389,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -42378,6 +43436,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -42439,7 +43502,7 @@ ahead745done:
 
 // func accumulateI4x8AVX512(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $72-104
+TEXT ·accumulateI4x8AVX512(SB), NOSPLIT, $80-104
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -42488,8 +43551,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -42502,6 +43565,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -42674,7 +43742,7 @@ offset749:
 	JMP keys746
 
 keys746done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last750
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -42942,7 +44010,7 @@ offset754:
 	JMP keys751
 
 keys751done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last755
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -43058,10 +44126,19 @@ done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesAVX512<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -43096,6 +44173,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:

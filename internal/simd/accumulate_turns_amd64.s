@@ -2,9 +2,11 @@
 
 //go:build amd64
 
+#include "textflag.h"
+
 // func accumulateF32x4Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x4Turns(SB), $2232-104
+TEXT ·accumulateF32x4Turns(SB), $2240-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 2112(SP)
@@ -52,8 +54,8 @@ apart:
 	MOVQ  AX, 2168(SP)
 
 nothingAhead:
-	MOVQ    $+0, 2184(SP)
 	MOVQ    $+0, 2192(SP)
+	MOVQ    $+0, 2200(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -66,6 +68,11 @@ nothingAhead:
 	MOVQ    CX, 2184(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 2176(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 2200(SP)
 
 stretch:
 	MOVQ  o+0(FP), AX
@@ -78,6 +85,8 @@ stretch:
 	TESTQ CX, CX
 	JZ    inFrame
 	MOVQ  40(CX), CX
+	TESTQ CX, CX
+	JZ    inFrame
 	MOVQ  o+0(FP), AX
 	LEAQ  (AX)(CX*4), AX
 
@@ -86,7 +95,7 @@ inFrame:
 
 part:
 	CMPQ         2192(SP), $+0
-	JNE          begun
+	JNE          resumed
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -124,7 +133,7 @@ part:
 	VMOVUPS      Z0, 1920(AX)
 	VMOVUPS      Z0, 1984(AX)
 
-begun:
+resumed:
 	MOVQ  off+48(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -135,16 +144,16 @@ begun:
 	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 2200(SP)
-	MOVQ    DX, 2208(SP)
+	MOVQ    AX, 2208(SP)
+	MOVQ    DX, 2216(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 2216(SP)
+	MOVQ    DX, 2224(SP)
 	MOVQ    p+16(FP), DI
 	MOVQ    2120(SP), R8
-	MOVQ    $+2, 2224(SP)
+	MOVQ    $+2, 2232(SP)
 
 rows:
 	MOVQ  2168(SP), AX
@@ -199,8 +208,8 @@ ahead1row:
 	JNZ   ahead1
 
 ahead1done:
-	MOVQ    2200(SP), AX
-	MOVQ    2208(SP), DX
+	MOVQ    2208(SP), AX
+	MOVQ    2216(SP), DX
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -259,7 +268,7 @@ keys2:
 	MOVQ             (R11)(DX*8), AX
 
 offset3:
-	CMPQ DX, 2216(SP)
+	CMPQ DX, 2224(SP)
 	JLT  keys2
 
 keys2done:
@@ -282,11 +291,11 @@ keys2done:
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         2224(SP)
+	DECQ         2232(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
-	CMPQ         2184(SP), $+0
+	CMPQ         2200(SP), $+0
 	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
@@ -343,6 +352,8 @@ aside:
 	MOVQ  heads+64(FP), AX
 	TESTQ AX, AX
 	JZ    sameSums
+	CMPQ  40(AX), $+0
+	JEQ   sameSums
 	ADDQ  $+2048, 2120(SP)
 
 sameSums:
@@ -370,10 +381,19 @@ sameSums:
 	JMP   stretch
 
 heads:
-	MOVQ    2184(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 2192(SP)
+	MOVQ  2184(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 2192(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesTurns<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -408,6 +428,11 @@ heads:
 	MOVQ    DX, 2184(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 2176(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 2200(SP)
 	JMP     stretch
 
 stretched:
@@ -467,9 +492,27 @@ ahead4done:
 	VZEROUPPER
 	RET
 
+DATA onesTurns<>+0(SB)/4, $0x3f800000
+DATA onesTurns<>+4(SB)/4, $0x3f800000
+DATA onesTurns<>+8(SB)/4, $0x3f800000
+DATA onesTurns<>+12(SB)/4, $0x3f800000
+DATA onesTurns<>+16(SB)/4, $0x3f800000
+DATA onesTurns<>+20(SB)/4, $0x3f800000
+DATA onesTurns<>+24(SB)/4, $0x3f800000
+DATA onesTurns<>+28(SB)/4, $0x3f800000
+DATA onesTurns<>+32(SB)/4, $0x3f800000
+DATA onesTurns<>+36(SB)/4, $0x3f800000
+DATA onesTurns<>+40(SB)/4, $0x3f800000
+DATA onesTurns<>+44(SB)/4, $0x3f800000
+DATA onesTurns<>+48(SB)/4, $0x3f800000
+DATA onesTurns<>+52(SB)/4, $0x3f800000
+DATA onesTurns<>+56(SB)/4, $0x3f800000
+DATA onesTurns<>+60(SB)/4, $0x3f800000
+GLOBL onesTurns<>(SB), RODATA|NOPTR, $64
+
 // func accumulateF32x6Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x6Turns(SB), $3256-104
+TEXT ·accumulateF32x6Turns(SB), $3264-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 3136(SP)
@@ -517,8 +560,8 @@ apart:
 	MOVQ  AX, 3192(SP)
 
 nothingAhead:
-	MOVQ    $+0, 3208(SP)
 	MOVQ    $+0, 3216(SP)
+	MOVQ    $+0, 3224(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -531,6 +574,11 @@ nothingAhead:
 	MOVQ    CX, 3208(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 3200(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 3224(SP)
 
 stretch:
 	MOVQ  o+0(FP), AX
@@ -543,6 +591,8 @@ stretch:
 	TESTQ CX, CX
 	JZ    inFrame
 	MOVQ  40(CX), CX
+	TESTQ CX, CX
+	JZ    inFrame
 	MOVQ  o+0(FP), AX
 	LEAQ  (AX)(CX*4), AX
 
@@ -551,7 +601,7 @@ inFrame:
 
 part:
 	CMPQ         3216(SP), $+0
-	JNE          begun
+	JNE          resumed
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -605,7 +655,7 @@ part:
 	VMOVUPS      Z0, 2944(AX)
 	VMOVUPS      Z0, 3008(AX)
 
-begun:
+resumed:
 	MOVQ  off+48(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -616,16 +666,16 @@ begun:
 	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 3224(SP)
-	MOVQ    DX, 3232(SP)
+	MOVQ    AX, 3232(SP)
+	MOVQ    DX, 3240(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 3240(SP)
+	MOVQ    DX, 3248(SP)
 	MOVQ    p+16(FP), DI
 	MOVQ    3144(SP), R8
-	MOVQ    $+3, 3248(SP)
+	MOVQ    $+3, 3256(SP)
 
 rows:
 	MOVQ  3192(SP), AX
@@ -680,8 +730,8 @@ ahead5row:
 	JNZ   ahead5
 
 ahead5done:
-	MOVQ    3224(SP), AX
-	MOVQ    3232(SP), DX
+	MOVQ    3232(SP), AX
+	MOVQ    3240(SP), DX
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -740,7 +790,7 @@ keys6:
 	MOVQ             (R11)(DX*8), AX
 
 offset7:
-	CMPQ DX, 3240(SP)
+	CMPQ DX, 3248(SP)
 	JLT  keys6
 
 keys6done:
@@ -763,11 +813,11 @@ keys6done:
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         3248(SP)
+	DECQ         3256(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
-	CMPQ         3208(SP), $+0
+	CMPQ         3224(SP), $+0
 	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
@@ -824,6 +874,8 @@ aside:
 	MOVQ  heads+64(FP), AX
 	TESTQ AX, AX
 	JZ    sameSums
+	CMPQ  40(AX), $+0
+	JEQ   sameSums
 	ADDQ  $+3072, 3144(SP)
 
 sameSums:
@@ -851,10 +903,19 @@ sameSums:
 	JMP   stretch
 
 heads:
-	MOVQ    3208(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 3216(SP)
+	MOVQ  3208(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 3216(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesTurns<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -889,6 +950,11 @@ heads:
 	MOVQ    DX, 3208(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 3200(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 3224(SP)
 	JMP     stretch
 
 stretched:
@@ -950,7 +1016,7 @@ ahead8done:
 
 // func accumulateF32x8Turns(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·accumulateF32x8Turns(SB), $4280-104
+TEXT ·accumulateF32x8Turns(SB), $4288-104
 	LEAQ   63(SP), AX
 	ANDQ   $-64, AX
 	MOVQ   AX, 4160(SP)
@@ -998,8 +1064,8 @@ apart:
 	MOVQ  AX, 4216(SP)
 
 nothingAhead:
-	MOVQ    $+0, 4232(SP)
 	MOVQ    $+0, 4240(SP)
+	MOVQ    $+0, 4248(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1012,6 +1078,11 @@ nothingAhead:
 	MOVQ    CX, 4232(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 4224(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 4248(SP)
 
 stretch:
 	MOVQ  o+0(FP), AX
@@ -1024,6 +1095,8 @@ stretch:
 	TESTQ CX, CX
 	JZ    inFrame
 	MOVQ  40(CX), CX
+	TESTQ CX, CX
+	JZ    inFrame
 	MOVQ  o+0(FP), AX
 	LEAQ  (AX)(CX*4), AX
 
@@ -1032,7 +1105,7 @@ inFrame:
 
 part:
 	CMPQ         4240(SP), $+0
-	JNE          begun
+	JNE          resumed
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1102,7 +1175,7 @@ part:
 	VMOVUPS      Z0, 3968(AX)
 	VMOVUPS      Z0, 4032(AX)
 
-begun:
+resumed:
 	MOVQ  off+48(FP), CX
 	MOVQ  (CX), AX
 	XORL  DX, DX
@@ -1113,16 +1186,16 @@ begun:
 	XORQ  DX, DX
 
 turn:
-	MOVQ    AX, 4248(SP)
-	MOVQ    DX, 4256(SP)
+	MOVQ    AX, 4256(SP)
+	MOVQ    DX, 4264(SP)
 	MOVQ    keys+56(FP), AX
 	LEAQ    8(DX), DX
 	CMPQ    AX, DX
 	CMOVQLT AX, DX
-	MOVQ    DX, 4264(SP)
+	MOVQ    DX, 4272(SP)
 	MOVQ    p+16(FP), DI
 	MOVQ    4168(SP), R8
-	MOVQ    $+4, 4272(SP)
+	MOVQ    $+4, 4280(SP)
 
 rows:
 	MOVQ  4216(SP), AX
@@ -1177,8 +1250,8 @@ ahead9row:
 	JNZ   ahead9
 
 ahead9done:
-	MOVQ    4248(SP), AX
-	MOVQ    4256(SP), DX
+	MOVQ    4256(SP), AX
+	MOVQ    4264(SP), DX
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -1237,7 +1310,7 @@ keys10:
 	MOVQ             (R11)(DX*8), AX
 
 offset11:
-	CMPQ DX, 4264(SP)
+	CMPQ DX, 4272(SP)
 	JLT  keys10
 
 keys10done:
@@ -1260,11 +1333,11 @@ keys10done:
 	ADDQ         $+1024, R8
 	MOVQ         stride+24(FP), R9
 	LEAQ         (DI)(R9*8), DI
-	DECQ         4272(SP)
+	DECQ         4280(SP)
 	JNZ          rows
 	CMPQ         DX, keys+56(FP)
 	JLT          turn
-	CMPQ         4232(SP), $+0
+	CMPQ         4248(SP), $+0
 	JNE          aside
 	MOVQ         alpha+32(FP), CX
 	MOVQ         dim+8(FP), DI
@@ -1321,6 +1394,8 @@ aside:
 	MOVQ  heads+64(FP), AX
 	TESTQ AX, AX
 	JZ    sameSums
+	CMPQ  40(AX), $+0
+	JEQ   sameSums
 	ADDQ  $+4096, 4168(SP)
 
 sameSums:
@@ -1348,10 +1423,19 @@ sameSums:
 	JMP   stretch
 
 heads:
-	MOVQ    4232(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 4240(SP)
+	MOVQ  4232(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 4240(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesTurns<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1386,6 +1470,11 @@ heads:
 	MOVQ    DX, 4232(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 4224(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 4248(SP)
 	JMP     stretch
 
 stretched:

@@ -6,7 +6,7 @@
 
 // func accumulateE4M3x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x1VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -56,8 +56,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -70,6 +70,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -223,7 +228,7 @@ offset4:
 	JMP keys1
 
 keys1done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last5
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -404,7 +409,7 @@ offset9:
 	JMP keys6
 
 keys6done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last10
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -468,10 +473,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -506,6 +520,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -661,9 +680,27 @@ GLOBL signsVNNI<>(SB), RODATA|NOPTR, $4
 DATA upperHalfVNNI<>+0(SB)/4, $0xffff0000
 GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
+DATA onesVNNI<>+0(SB)/4, $0x3f800000
+DATA onesVNNI<>+4(SB)/4, $0x3f800000
+DATA onesVNNI<>+8(SB)/4, $0x3f800000
+DATA onesVNNI<>+12(SB)/4, $0x3f800000
+DATA onesVNNI<>+16(SB)/4, $0x3f800000
+DATA onesVNNI<>+20(SB)/4, $0x3f800000
+DATA onesVNNI<>+24(SB)/4, $0x3f800000
+DATA onesVNNI<>+28(SB)/4, $0x3f800000
+DATA onesVNNI<>+32(SB)/4, $0x3f800000
+DATA onesVNNI<>+36(SB)/4, $0x3f800000
+DATA onesVNNI<>+40(SB)/4, $0x3f800000
+DATA onesVNNI<>+44(SB)/4, $0x3f800000
+DATA onesVNNI<>+48(SB)/4, $0x3f800000
+DATA onesVNNI<>+52(SB)/4, $0x3f800000
+DATA onesVNNI<>+56(SB)/4, $0x3f800000
+DATA onesVNNI<>+60(SB)/4, $0x3f800000
+GLOBL onesVNNI<>(SB), RODATA|NOPTR, $64
+
 // func accumulateE4M3x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x2VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -713,8 +750,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -727,6 +764,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -905,7 +947,7 @@ offset15:
 	JMP keys12
 
 keys12done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last16
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1135,7 +1177,7 @@ offset20:
 	JMP keys17
 
 keys17done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last21
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1219,10 +1261,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1257,6 +1308,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -1318,7 +1374,7 @@ ahead22done:
 
 // func accumulateE4M3x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x3VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1368,8 +1424,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1382,6 +1438,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -1540,7 +1601,7 @@ offset26:
 	JMP keys23
 
 keys23done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last27
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -1644,10 +1705,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -1682,6 +1752,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -1743,7 +1818,7 @@ ahead28done:
 
 // func accumulateE4M3x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE4M3x4VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1793,8 +1868,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1807,6 +1882,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -1978,7 +2058,7 @@ offset32:
 	JMP keys29
 
 keys29done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last33
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2102,10 +2182,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2140,6 +2229,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -2201,7 +2295,7 @@ ahead34done:
 
 // func accumulateE5M2x1VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x1VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2251,8 +2345,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2265,6 +2359,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -2418,7 +2517,7 @@ offset38:
 	JMP keys35
 
 keys35done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last39
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2599,7 +2698,7 @@ offset43:
 	JMP keys40
 
 keys40done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last44
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -2663,10 +2762,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -2701,6 +2809,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -2834,7 +2947,7 @@ GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
 // func accumulateE5M2x2VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x2VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2884,8 +2997,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2898,6 +3011,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3076,7 +3194,7 @@ offset49:
 	JMP keys46
 
 keys46done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last50
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3306,7 +3424,7 @@ offset54:
 	JMP keys51
 
 keys51done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last55
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3390,10 +3508,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -3428,6 +3555,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3489,7 +3621,7 @@ ahead56done:
 
 // func accumulateE5M2x3VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x3VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -3539,8 +3671,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3553,6 +3685,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -3711,7 +3848,7 @@ offset60:
 	JMP keys57
 
 keys57done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last61
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -3815,10 +3952,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -3853,6 +3999,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:
@@ -3914,7 +4065,7 @@ ahead62done:
 
 // func accumulateE5M2x4VNNI(o *float32, dim int, p *float32, stride int, alpha *float32, v *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $72-104
+TEXT ·accumulateE5M2x4VNNI(SB), NOSPLIT, $80-104
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -3964,8 +4115,8 @@ apart:
 	MOVQ  AX, 40(SP)
 
 nothingAhead:
-	MOVQ    $+0, 56(SP)
 	MOVQ    $+0, 64(SP)
+	MOVQ    $+0, 72(SP)
 	MOVQ    heads+64(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3978,6 +4129,11 @@ nothingAhead:
 	MOVQ    CX, 56(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 72(SP)
 
 stretch:
 	MOVQ dim+8(FP), AX
@@ -4149,7 +4305,7 @@ offset66:
 	JMP keys63
 
 keys63done:
-	CMPQ    56(SP), $+0
+	CMPQ    72(SP), $+0
 	JEQ     last67
 	MOVQ    dim+8(FP), CX
 	MOVQ    heads+64(FP), AX
@@ -4273,10 +4429,19 @@ width4done:
 	JMP   stretch
 
 heads:
-	MOVQ    56(SP), DX
-	TESTQ   DX, DX
-	JZ      stretched
-	MOVQ    $+1, 64(SP)
+	MOVQ  56(SP), DX
+	TESTQ DX, DX
+	JZ    stretched
+	CMPQ  64(AX), $+0
+	JNE   tiles
+	MOVQ  $+1, 64(SP)
+	JMP   begun
+
+tiles:
+	LEAQ onesVNNI<>+0(SB), CX
+	MOVQ CX, alpha+32(FP)
+
+begun:
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   24(AX), CX
@@ -4311,6 +4476,11 @@ heads:
 	MOVQ    DX, 56(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 48(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 72(SP)
 	JMP     stretch
 
 stretched:

@@ -84,6 +84,13 @@ func accumulateBy(e Elem, kernels *blocks[accumulateKernel], sizes *sizes, limit
 			f.oneByOne(o, rows, dim, p, stride, alpha, v, heads, ahead)
 			return
 		}
+		if heads == nil && keys > TileKeys {
+			if !inStretches || limits.nan != nil || rows > maxBlock || sizes[rows] != rows {
+				f.tiles(o, rows, dim, p, stride, alpha, v, ahead)
+				return
+			}
+			heads = tileByTile
+		}
 		if keys == 0 || limits.exclude(v, dim) {
 			plain(o, rows, dim, p, stride, alpha, v, heads, ahead)
 			return

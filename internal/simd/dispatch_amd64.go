@@ -45,6 +45,9 @@ func (f accumulateKernel) run(o *float32, dim int, p *float32, stride int, alpha
 	f(o, dim, p, stride, alpha, v, off, keys, (*int)(unsafe.Pointer(heads)), ahead, aheadOff, aheadKeys, aheadLines)
 }
 
+// inStretches says that kernels take several tiles.
+const inStretches = true
+
 // takesHeads reports whether kernels for type e take heads side by side: not where plain Go
 // has to look at each tile first.
 func takesHeads(e Elem) bool { return useVNNI || useAVX2 && e != E4M3 }

@@ -23,6 +23,9 @@ func (f accumulateKernel) run(o *float32, dim int, p *float32, stride int, alpha
 	f(o, dim, p, stride, alpha, v, off, keys, ahead, aheadOff, aheadKeys, aheadLines)
 }
 
+// inStretches says that kernels take one tile.
+const inStretches = false
+
 func takesHeads(Elem) bool { return false }
 
 func scoresFor(e Elem) HeadsScoresFunc {

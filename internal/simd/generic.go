@@ -19,6 +19,10 @@ func accumulatePlain(e Elem) (f HeadsAccumulateFunc) {
 			f.oneByOne(o, rows, dim, p, stride, alpha, v, heads, ahead)
 			return
 		}
+		if len(v.Off) > TileKeys {
+			f.tiles(o, rows, dim, p, stride, alpha, v, ahead)
+			return
+		}
 		accumulateGeneric(e, o, rows, dim, p, stride, alpha, v)
 	}
 	return f

@@ -16,7 +16,32 @@ type Heads struct {
 	Partial int // from o to where sums are put aside between stretches, as large as o
 
 	First, Run int // keys of the first stretch, at most, and of others
+
+	tiles int // not 0: stretches are tiles of one head
 }
+
+// tileByTile are the tiles of one head.
+var tileByTile = &Heads{N: 1, First: TileKeys, Run: TileKeys, tiles: 1}
+
+// tiles takes a tile of the values after the other, for kernels that take one, and what is
+// ahead along with it.
+func (f HeadsAccumulateFunc) tiles(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead) {
+	for i := 0; i < len(v.Off); i += TileKeys {
+		end := min(i+TileKeys, len(v.Off))
+		part := ahead
+		part.Off = ahead.Off[min(i, len(ahead.Off)):min(end, len(ahead.Off))]
+		for r := 0; r < rows; r += len(ones) {
+			n, a := min(len(ones), rows-r), ones[:]
+			if i == 0 {
+				a = alpha[r:]
+			}
+			f(o[r*dim:], n, dim, p[r*stride+i:], stride, a, Tile{v.Data, v.Off[i:end]}, nil, part)
+			part = Ahead{}
+		}
+	}
+}
+
+var ones = [MaxRows]float32{1, 1, 1, 1, 1, 1, 1, 1}
 
 // HeadsScoresFunc is a [ScoresFunc] for heads side by side: k is the first one's.
 type HeadsScoresFunc func(s []float32, stride int, q []float32, rows, dim int, k Tile, heads *Heads, ahead Ahead)

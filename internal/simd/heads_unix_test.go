@@ -37,6 +37,7 @@ func (c *tileCase) layHeads(t *testing.T, rng *rand.Rand, h *Heads) {
 	size := c.e.RowBytes(c.dim)
 	pitch := size + rng.IntN(2)
 	h.Pitch = c.keys*pitch + rng.IntN(3)
+	c.tile.Off = guardedInts(t, c.keys, c.atEnd)
 	c.tile.Data = guarded(t, (h.N-1)*h.Pitch+(c.keys-1)*pitch+size, c.atEnd)
 	for i := range c.tile.Data {
 		c.tile.Data[i] = 0x7f
@@ -90,4 +91,41 @@ func (c *tileCase) checkHeads(t *testing.T, rng *rand.Rand, h *Heads) {
 			}
 		}
 	}
+}
+
+// TestSeveralTilesAtEveryLevel: sums of several tiles by one call have the bits of a call
+// a tile, of which the first comes down by alpha.
+func TestSeveralTilesAtEveryLevel(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(33, 34))
+		for e := F32; e < NumElems; e++ {
+			for i := range 40 {
+				c := randomTile(t, rng, e)
+				c.keys = 1 + rng.IntN(5*TileKeys)
+				c.stride = c.keys + rng.IntN(3)
+				if i%3 == 0 {
+					c.dim = 128 * (1 + rng.IntN(2))
+				}
+				c.layHeads(t, rng, &Heads{N: 1})
+				c.checkTiles(t, rng)
+			}
+		}
+	})
+}
+
+func (c *tileCase) checkTiles(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	o, p := c.floats(t, rng, c.rows*c.dim), c.floats(t, rng, (c.rows-1)*c.stride+c.keys)
+	alpha := c.floats(t, rng, c.rows)
+	alpha[rng.IntN(c.rows)] = 0
+	want, a := append([]float32(nil), o...), append([]float32(nil), alpha...)
+	for j := 0; j < c.keys; j += TileKeys {
+		end := min(j+TileKeys, c.keys)
+		Accumulate(c.e)(want, c.rows, c.dim, p[j:], c.stride, a, Tile{c.tile.Data, c.tile.Off[j:end]}, Ahead{})
+		for r := range a {
+			a[r] = 1
+		}
+	}
+	Accumulate(c.e)(o, c.rows, c.dim, p, c.stride, alpha, c.tile, Ahead{c.tile.Data, c.tile.Off[:c.keys/2], 64})
+	sameBits(t, fmt.Sprintf("%v: sums", c), o, want)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// TileKeys is the most keys whose values one call sums, and the most that one call of
-// an [Integer] takes. Scores of other kernels, and a softmax, take any number.
+// TileKeys is the most keys whose values are one float32 sum, and the most that one call of
+// an [Integer] takes. Other kernels, and a softmax, take any number.
 const TileKeys = 64 // docs/calibration.md
 
 // Tile is rows of keys or of values: row j begins at byte Off[j] of Data.
@@ -36,8 +36,8 @@ type ScoresFunc func(s []float32, stride int, q []float32, rows, dim int, k Tile
 //	o[r·dim+d] = o[r·dim+d]·alpha[r] + Σ_j p[r·stride+j]·v_j[d],  r < rows, d < dim
 //
 // The tile's own sum is built from zero and then added, so that the error of a
-// long split grows with its tiles, not with its keys. Where alpha[r] is 0, o is
-// written without being read.
+// long split grows with its tiles, not with its keys. Of several tiles each has a sum of
+// its own, and alpha is for the first. Where alpha[r] is 0, o is written without being read.
 type AccumulateFunc func(o []float32, rows, dim int, p []float32, stride int, alpha []float32, v Tile, ahead Ahead)
 
 // Scores returns the fastest kernel of the current level for keys of type e.

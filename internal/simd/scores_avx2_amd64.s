@@ -6,7 +6,7 @@
 
 // func scoresF32x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x1AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -50,8 +50,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -64,6 +64,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -279,7 +284,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -309,6 +313,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -388,7 +397,7 @@ GLOBL lanesAVX2<>(SB), RODATA|NOPTR, $64
 
 // func scoresF32x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x2AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -432,8 +441,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -446,6 +455,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -690,7 +704,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -720,6 +733,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -781,7 +799,7 @@ ahead8done:
 
 // func scoresF32x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x4AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -825,8 +843,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -839,6 +857,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1104,7 +1127,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1134,6 +1156,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1195,7 +1222,7 @@ ahead12done:
 
 // func scoresF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x1AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1239,8 +1266,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1253,6 +1280,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1468,7 +1500,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1498,6 +1529,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1559,7 +1595,7 @@ ahead16done:
 
 // func scoresF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x2AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1603,8 +1639,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1617,6 +1653,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1861,7 +1902,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1891,6 +1931,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1952,7 +1997,7 @@ ahead20done:
 
 // func scoresF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x4AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1996,8 +2041,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2010,6 +2055,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2275,7 +2325,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2305,6 +2354,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2366,7 +2420,7 @@ ahead24done:
 
 // func scoresBF16x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x1AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2410,8 +2464,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2424,6 +2478,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2659,7 +2718,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2689,6 +2747,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2750,7 +2813,7 @@ ahead28done:
 
 // func scoresBF16x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x2AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -2794,8 +2857,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2808,6 +2871,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3072,7 +3140,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3102,6 +3169,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -3163,7 +3235,7 @@ ahead32done:
 
 // func scoresBF16x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x4AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -3207,8 +3279,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3221,6 +3293,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3494,7 +3571,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3524,6 +3600,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -3585,7 +3666,7 @@ ahead36done:
 
 // func scoresE4M3x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x1AVX2(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -3630,8 +3711,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3644,6 +3725,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3923,7 +4009,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3953,6 +4038,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4017,7 +4107,7 @@ GLOBL e4m3MaskAVX2<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x2AVX2(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -4062,8 +4152,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4076,6 +4166,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -4384,7 +4479,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -4414,6 +4508,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4475,7 +4574,7 @@ ahead44done:
 
 // func scoresE4M3x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x4AVX2(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX2<>+0(SB), X0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -4520,8 +4619,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4534,6 +4633,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -4827,7 +4931,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -4857,6 +4960,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4918,7 +5026,7 @@ ahead48done:
 
 // func scoresE5M2x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x1AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -4962,8 +5070,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4976,6 +5084,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -5231,7 +5344,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -5261,6 +5373,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -5322,7 +5439,7 @@ ahead52done:
 
 // func scoresE5M2x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x2AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -5366,8 +5483,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -5380,6 +5497,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -5664,7 +5786,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -5694,6 +5815,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -5755,7 +5881,7 @@ ahead56done:
 
 // func scoresE5M2x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x4AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -5799,8 +5925,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -5813,6 +5939,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -6094,7 +6225,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -6124,6 +6254,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -6185,7 +6320,7 @@ ahead60done:
 
 // func scoresI8x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x1AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -6229,8 +6364,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6243,6 +6378,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -6478,7 +6618,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -6508,6 +6647,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -6569,7 +6713,7 @@ ahead64done:
 
 // func scoresI8x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x2AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -6613,8 +6757,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6627,6 +6771,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -6891,7 +7040,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -6921,6 +7069,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -6982,7 +7135,7 @@ ahead68done:
 
 // func scoresI8x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x4AVX2(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -7026,8 +7179,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7040,6 +7193,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -7313,7 +7471,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -7343,6 +7500,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -7404,7 +7566,7 @@ ahead72done:
 
 // func scoresI4x1AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x1AVX2(SB), NOSPLIT, $56-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -7449,8 +7611,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7463,6 +7625,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -7738,7 +7905,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -7768,6 +7934,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -7839,7 +8010,7 @@ GLOBL i4ShiftsAVX2<>(SB), RODATA|NOPTR, $32
 
 // func scoresI4x2AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x2AVX2(SB), NOSPLIT, $56-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -7884,8 +8055,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7898,6 +8069,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -8202,7 +8378,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -8232,6 +8407,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -8293,7 +8473,7 @@ ahead80done:
 
 // func scoresI4x4AVX2(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x4AVX2(SB), NOSPLIT, $56-96
 	VMOVDQU      i4ShiftsAVX2<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -8338,8 +8518,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8352,6 +8532,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -8641,7 +8826,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -8671,6 +8855,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:

@@ -6,7 +6,7 @@
 
 // func scoresF32x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x1AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -50,8 +50,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -64,6 +64,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -320,7 +325,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -350,6 +354,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -411,7 +420,7 @@ ahead4done:
 
 // func scoresF32x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x2AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -455,8 +464,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -469,6 +478,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -775,7 +789,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -805,6 +818,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -866,7 +884,7 @@ ahead8done:
 
 // func scoresF32x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x3AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -910,8 +928,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -924,6 +942,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1291,7 +1314,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1321,6 +1343,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1382,7 +1409,7 @@ ahead12done:
 
 // func scoresF32x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x4AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1426,8 +1453,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1440,6 +1467,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1857,7 +1889,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1887,6 +1918,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1948,7 +1984,7 @@ ahead16done:
 
 // func scoresF32x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x5AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -1992,8 +2028,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2006,6 +2042,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2339,7 +2380,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2369,6 +2409,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2430,7 +2475,7 @@ ahead20done:
 
 // func scoresF32x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x6AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2474,8 +2519,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2488,6 +2533,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2847,7 +2897,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2877,6 +2926,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2938,7 +2992,7 @@ ahead24done:
 
 // func scoresF32x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x7AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -2982,8 +3036,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2996,6 +3050,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3388,7 +3447,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3418,6 +3476,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -3479,7 +3542,7 @@ ahead28done:
 
 // func scoresF32x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF32x8AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -3523,8 +3586,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3537,6 +3600,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3955,7 +4023,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3985,6 +4052,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4046,7 +4118,7 @@ ahead32done:
 
 // func scoresF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x1AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4090,8 +4162,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4104,6 +4176,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -4360,7 +4437,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -4390,6 +4466,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4451,7 +4532,7 @@ ahead36done:
 
 // func scoresF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x2AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4495,8 +4576,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4509,6 +4590,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -4815,7 +4901,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -4845,6 +4930,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -4906,7 +4996,7 @@ ahead40done:
 
 // func scoresF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x3AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -4950,8 +5040,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -4964,6 +5054,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -5331,7 +5426,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -5361,6 +5455,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -5422,7 +5521,7 @@ ahead44done:
 
 // func scoresF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x4AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -5466,8 +5565,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -5480,6 +5579,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -5897,7 +6001,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -5927,6 +6030,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -5988,7 +6096,7 @@ ahead48done:
 
 // func scoresF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x5AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6032,8 +6140,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6046,6 +6154,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -6379,7 +6492,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -6409,6 +6521,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -6470,7 +6587,7 @@ ahead52done:
 
 // func scoresF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x6AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -6514,8 +6631,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -6528,6 +6645,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -6887,7 +7009,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -6917,6 +7038,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -6978,7 +7104,7 @@ ahead56done:
 
 // func scoresF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x7AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7022,8 +7148,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7036,6 +7162,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -7428,7 +7559,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -7458,6 +7588,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -7519,7 +7654,7 @@ ahead60done:
 
 // func scoresF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresF16x8AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -7563,8 +7698,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -7577,6 +7712,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -7995,7 +8135,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -8025,6 +8164,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -8086,7 +8230,7 @@ ahead64done:
 
 // func scoresBF16x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x1AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8130,8 +8274,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8144,6 +8288,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -8428,7 +8577,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -8458,6 +8606,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -8519,7 +8672,7 @@ ahead68done:
 
 // func scoresBF16x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x2AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -8563,8 +8716,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -8577,6 +8730,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -8911,7 +9069,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -8941,6 +9098,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -9002,7 +9164,7 @@ ahead72done:
 
 // func scoresBF16x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x3AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9046,8 +9208,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9060,6 +9222,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -9455,7 +9622,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -9485,6 +9651,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -9546,7 +9717,7 @@ ahead76done:
 
 // func scoresBF16x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x4AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -9590,8 +9761,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -9604,6 +9775,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -10049,7 +10225,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -10079,6 +10254,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -10140,7 +10320,7 @@ ahead80done:
 
 // func scoresBF16x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x5AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -10184,8 +10364,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -10198,6 +10378,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -10543,7 +10728,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -10573,6 +10757,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -10634,7 +10823,7 @@ ahead84done:
 
 // func scoresBF16x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x6AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -10678,8 +10867,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -10692,6 +10881,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -11063,7 +11257,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -11093,6 +11286,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -11154,7 +11352,7 @@ ahead88done:
 
 // func scoresBF16x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x7AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -11198,8 +11396,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -11212,6 +11410,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -11616,7 +11819,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -11646,6 +11848,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -11707,7 +11914,7 @@ ahead92done:
 
 // func scoresBF16x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresBF16x8AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -11751,8 +11958,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -11765,6 +11972,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -12195,7 +12407,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -12225,6 +12436,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -12286,7 +12502,7 @@ ahead96done:
 
 // func scoresE4M3x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x1AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12331,8 +12547,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -12345,6 +12561,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -12689,7 +12910,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -12719,6 +12939,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -12783,7 +13008,7 @@ GLOBL e4m3MaskAVX512<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x2AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -12828,8 +13053,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -12842,6 +13067,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -13236,7 +13466,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -13266,6 +13495,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -13327,7 +13561,7 @@ ahead104done:
 
 // func scoresE4M3x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x3AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -13372,8 +13606,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -13386,6 +13620,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -13841,7 +14080,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -13871,6 +14109,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -13932,7 +14175,7 @@ ahead108done:
 
 // func scoresE4M3x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x4AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -13977,8 +14220,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -13991,6 +14234,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -14496,7 +14744,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -14526,6 +14773,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -14587,7 +14839,7 @@ ahead112done:
 
 // func scoresE4M3x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x5AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -14632,8 +14884,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -14646,6 +14898,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -15019,7 +15276,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -15049,6 +15305,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -15110,7 +15371,7 @@ ahead116done:
 
 // func scoresE4M3x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x6AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -15155,8 +15416,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -15169,6 +15430,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -15568,7 +15834,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -15598,6 +15863,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -15659,7 +15929,7 @@ ahead120done:
 
 // func scoresE4M3x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x7AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -15704,8 +15974,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -15718,6 +15988,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -16150,7 +16425,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -16180,6 +16454,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -16241,7 +16520,7 @@ ahead124done:
 
 // func scoresE4M3x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x8AVX512(SB), NOSPLIT, $56-96
 	VPBROADCASTD e4m3MaskAVX512<>+0(SB), Y0
 	XORL         AX, AX
 	VMOVD        AX, X1
@@ -16286,8 +16565,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -16300,6 +16579,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -16758,7 +17042,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -16788,6 +17071,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -16849,7 +17137,7 @@ ahead128done:
 
 // func scoresE5M2x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x1AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -16893,8 +17181,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -16907,6 +17195,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -17219,7 +17512,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -17249,6 +17541,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -17310,7 +17607,7 @@ ahead132done:
 
 // func scoresE5M2x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x2AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17354,8 +17651,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -17368,6 +17665,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -17730,7 +18032,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -17760,6 +18061,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -17821,7 +18127,7 @@ ahead136done:
 
 // func scoresE5M2x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x3AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -17865,8 +18171,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -17879,6 +18185,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -18302,7 +18613,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -18332,6 +18642,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -18393,7 +18708,7 @@ ahead140done:
 
 // func scoresE5M2x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x4AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -18437,8 +18752,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -18451,6 +18766,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -18924,7 +19244,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -18954,6 +19273,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -19015,7 +19339,7 @@ ahead144done:
 
 // func scoresE5M2x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x5AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -19059,8 +19383,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -19073,6 +19397,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -19430,7 +19759,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -19460,6 +19788,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -19521,7 +19854,7 @@ ahead148done:
 
 // func scoresE5M2x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x6AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -19565,8 +19898,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -19579,6 +19912,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -19962,7 +20300,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -19992,6 +20329,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -20053,7 +20395,7 @@ ahead152done:
 
 // func scoresE5M2x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x7AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -20097,8 +20439,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -20111,6 +20453,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -20527,7 +20874,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -20557,6 +20903,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -20618,7 +20969,7 @@ ahead156done:
 
 // func scoresE5M2x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x8AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -20662,8 +21013,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -20676,6 +21027,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -21118,7 +21474,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -21148,6 +21503,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -21209,7 +21569,7 @@ ahead160done:
 
 // func scoresI8x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x1AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -21253,8 +21613,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -21267,6 +21627,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -21551,7 +21916,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -21581,6 +21945,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -21642,7 +22011,7 @@ ahead164done:
 
 // func scoresI8x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x2AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -21686,8 +22055,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -21700,6 +22069,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -22034,7 +22408,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -22064,6 +22437,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -22125,7 +22503,7 @@ ahead168done:
 
 // func scoresI8x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x3AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -22169,8 +22547,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -22183,6 +22561,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -22578,7 +22961,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -22608,6 +22990,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -22669,7 +23056,7 @@ ahead172done:
 
 // func scoresI8x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x4AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -22713,8 +23100,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -22727,6 +23114,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -23172,7 +23564,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -23202,6 +23593,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -23263,7 +23659,7 @@ ahead176done:
 
 // func scoresI8x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x5AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -23307,8 +23703,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -23321,6 +23717,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -23666,7 +24067,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -23696,6 +24096,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -23757,7 +24162,7 @@ ahead180done:
 
 // func scoresI8x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x6AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -23801,8 +24206,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -23815,6 +24220,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -24186,7 +24596,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -24216,6 +24625,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -24277,7 +24691,7 @@ ahead184done:
 
 // func scoresI8x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x7AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -24321,8 +24735,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -24335,6 +24749,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -24739,7 +25158,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -24769,6 +25187,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -24830,7 +25253,7 @@ ahead188done:
 
 // func scoresI8x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI8x8AVX512(SB), NOSPLIT, $56-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Z0
@@ -24874,8 +25297,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -24888,6 +25311,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -25318,7 +25746,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -25348,6 +25775,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -25409,7 +25841,7 @@ ahead192done:
 
 // func scoresI4x1AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x1AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -25455,8 +25887,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -25469,6 +25901,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -25783,7 +26220,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -25813,6 +26249,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -25910,7 +26351,7 @@ GLOBL i4ValuesAVX512<>(SB), RODATA|NOPTR, $64
 
 // func scoresI4x2AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x2AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -25956,8 +26397,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -25970,6 +26411,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -26334,7 +26780,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -26364,6 +26809,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -26425,7 +26875,7 @@ ahead200done:
 
 // func scoresI4x3AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x3AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -26471,8 +26921,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -26485,6 +26935,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -26910,7 +27365,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -26940,6 +27394,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -27001,7 +27460,7 @@ ahead204done:
 
 // func scoresI4x4AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x4AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -27047,8 +27506,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -27061,6 +27520,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -27536,7 +28000,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -27566,6 +28029,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -27627,7 +28095,7 @@ ahead208done:
 
 // func scoresI4x5AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x5AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -27673,8 +28141,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -27687,6 +28155,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -28046,7 +28519,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -28076,6 +28548,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -28137,7 +28614,7 @@ ahead212done:
 
 // func scoresI4x6AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x6AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -28183,8 +28660,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -28197,6 +28674,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -28582,7 +29064,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -28612,6 +29093,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -28673,7 +29159,7 @@ ahead216done:
 
 // func scoresI4x7AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x7AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -28719,8 +29205,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -28733,6 +29219,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -29151,7 +29642,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -29181,6 +29671,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -29242,7 +29737,7 @@ ahead220done:
 
 // func scoresI4x8AVX512(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $48-96
+TEXT ·scoresI4x8AVX512(SB), NOSPLIT, $56-96
 	VMOVDQU32    i4ShiftsAVX512<>+0(SB), Z0
 	VMOVUPS      i4ValuesAVX512<>+0(SB), Z1
 	XORL         AX, AX
@@ -29288,8 +29783,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -29302,6 +29797,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -29746,7 +30246,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -29776,6 +30275,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:

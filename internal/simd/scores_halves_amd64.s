@@ -6,7 +6,7 @@
 
 // func scoresF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x1Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresF16x1Halves(SB), NOSPLIT, $72-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -55,8 +55,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -69,6 +69,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -381,7 +386,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -411,6 +415,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -490,7 +499,7 @@ GLOBL lanesHalves<>(SB), RODATA|NOPTR, $64
 
 // func scoresF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x2Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresF16x2Halves(SB), NOSPLIT, $72-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -539,8 +548,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -553,6 +562,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -881,7 +895,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -911,6 +924,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -972,7 +990,7 @@ ahead12done:
 
 // func scoresF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x3Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresF16x3Halves(SB), NOSPLIT, $72-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1021,8 +1039,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1035,6 +1053,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1420,7 +1443,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1450,6 +1472,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -1511,7 +1538,7 @@ ahead18done:
 
 // func scoresF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, F16C, FMA3, MMX+
-TEXT ·scoresF16x4Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresF16x4Halves(SB), NOSPLIT, $72-96
 	XORL         AX, AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
@@ -1560,8 +1587,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1574,6 +1601,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2011,7 +2043,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2041,6 +2072,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -2102,7 +2138,7 @@ ahead24done:
 
 // func scoresBF16x1Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresBF16x1Halves(SB), NOSPLIT, $72-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -2154,8 +2190,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2168,6 +2204,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2520,7 +2561,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2550,6 +2590,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -2621,7 +2666,7 @@ GLOBL bf16PlacesHalves<>(SB), RODATA|NOPTR, $32
 
 // func scoresBF16x2Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresBF16x2Halves(SB), NOSPLIT, $72-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -2673,8 +2718,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2687,6 +2732,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3039,7 +3089,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3069,6 +3118,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -3130,7 +3184,7 @@ ahead36done:
 
 // func scoresBF16x3Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresBF16x3Halves(SB), NOSPLIT, $72-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -3182,8 +3236,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3196,6 +3250,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3605,7 +3664,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3635,6 +3693,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:
@@ -3696,7 +3759,7 @@ ahead42done:
 
 // func scoresBF16x4Halves(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3, MMX+
-TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $64-96
+TEXT ·scoresBF16x4Halves(SB), NOSPLIT, $72-96
 	VMOVUPS      bf16PlacesHalves<>+0(SB), Y0
 	MOVL         $0xaaaaaaaa, AX
 	KMOVD        AX, K1
@@ -3748,8 +3811,8 @@ apart:
 	MOVQ  AX, 32(SP)
 
 nothingAhead:
-	MOVQ    $+0, 48(SP)
 	MOVQ    $+0, 56(SP)
+	MOVQ    $+0, 64(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -3762,6 +3825,11 @@ nothingAhead:
 	MOVQ    CX, 48(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 64(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -4223,7 +4291,6 @@ heads:
 	MOVQ    48(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 56(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -4253,6 +4320,11 @@ heads:
 	MOVQ    DX, 48(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 40(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 64(SP)
 	JMP     stretch
 
 stretched:

@@ -6,7 +6,7 @@
 
 // func scoresE4M3x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x1VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -53,8 +53,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -67,6 +67,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -263,7 +268,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -293,6 +297,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -450,7 +459,7 @@ GLOBL upperHalfVNNI<>(SB), RODATA|NOPTR, $4
 
 // func scoresE4M3x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x2VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -497,8 +506,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -511,6 +520,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -726,7 +740,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -756,6 +769,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -817,7 +835,7 @@ ahead8done:
 
 // func scoresE4M3x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x3VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -864,8 +882,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -878,6 +896,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1121,7 +1144,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1151,6 +1173,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1212,7 +1239,7 @@ ahead12done:
 
 // func scoresE4M3x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE4M3x4VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E4M3Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E4M3Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1259,8 +1286,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1273,6 +1300,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1535,7 +1567,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1565,6 +1596,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -1626,7 +1662,7 @@ ahead16done:
 
 // func scoresE5M2x1VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x1VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -1673,8 +1709,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -1687,6 +1723,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -1883,7 +1924,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -1913,6 +1953,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2046,7 +2091,7 @@ GLOBL E5M2Upper64VNNI<>(SB), RODATA|NOPTR, $64
 
 // func scoresE5M2x2VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x2VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2093,8 +2138,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2107,6 +2152,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2322,7 +2372,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2352,6 +2401,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2413,7 +2467,7 @@ ahead24done:
 
 // func scoresE5M2x3VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x3VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2460,8 +2514,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2474,6 +2528,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -2717,7 +2776,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -2747,6 +2805,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:
@@ -2808,7 +2871,7 @@ ahead28done:
 
 // func scoresE5M2x4VNNI(s *float32, stride int, q *float32, dim int, k *byte, off *int, keys int, heads *int, ahead *byte, aheadOff *int, aheadKeys int, aheadLines int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
-TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $48-96
+TEXT ·scoresE5M2x4VNNI(SB), NOSPLIT, $56-96
 	VMOVDQU32    E5M2Lower0VNNI<>+0(SB), Z1
 	VMOVDQU32    E5M2Upper0VNNI<>+0(SB), Z2
 	VMOVDQU32    lookupOrderVNNI<>+0(SB), Z0
@@ -2855,8 +2918,8 @@ apart:
 	MOVQ  AX, 16(SP)
 
 nothingAhead:
-	MOVQ    $+0, 32(SP)
 	MOVQ    $+0, 40(SP)
+	MOVQ    $+0, 48(SP)
 	MOVQ    heads+56(FP), AX
 	TESTQ   AX, AX
 	JZ      stretch
@@ -2869,6 +2932,11 @@ nothingAhead:
 	MOVQ    CX, 32(SP)
 	MOVQ    (AX), DX
 	MOVQ    DX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    DX, DX
+	TESTQ   AX, AX
+	CMOVQNE DX, CX
+	MOVQ    CX, 48(SP)
 
 stretch:
 	MOVQ  s+0(FP), AX
@@ -3131,7 +3199,6 @@ heads:
 	MOVQ    32(SP), DX
 	TESTQ   DX, DX
 	JZ      stretched
-	MOVQ    $+1, 40(SP)
 	MOVQ    (AX), CX
 	DECQ    CX
 	IMULQ   16(AX), CX
@@ -3161,6 +3228,11 @@ heads:
 	MOVQ    DX, 32(SP)
 	MOVQ    (AX), CX
 	MOVQ    CX, 24(SP)
+	MOVQ    64(AX), AX
+	XORL    CX, CX
+	TESTQ   AX, AX
+	CMOVQNE CX, DX
+	MOVQ    DX, 48(SP)
 	JMP     stretch
 
 stretched:

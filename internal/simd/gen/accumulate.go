@@ -228,7 +228,7 @@ func (g accumulate) putAside(acc []reg.VecVirtual, w int, o op.Mem, part *part) 
 	id := g.id()
 	label := fmt.Sprintf("last%d", id)
 	aside = fmt.Sprintf("aside%d", id)
-	g.CMPQ(g.walk.rest, imm(0))
+	g.CMPQ(g.walk.aside, imm(0))
 	g.JEQ(op.LabelRef(label))
 	g.partial(o, func(r int, row reg.GPVirtual) {
 		for i := range w {

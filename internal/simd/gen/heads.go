@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	op "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -17,18 +19,21 @@ const (
 	headsPartial
 	headsFirst // keys
 	headsRun
+	headsTiles // a flag
 )
 
 // heads walks KV heads that go side by side: a stretch of keys of each head in turn,
 // then the next stretch, as they lie in pages. A kernel is the body of that loop, for one
 // head's stretch; what it reads of its parameters is the stretch's. Without heads there
-// is one stretch, all keys of one head.
+// is one stretch, all keys of one head. Stretches may be tiles of one head, too, each with
+// a sum of its own.
 type heads struct {
 	*gen
 	moves []move
 	head  op.Mem // this and those behind it
 	rest  op.Mem // keys after this stretch
-	begun op.Mem // 0 in the first stretch
+	begun op.Mem // 0 in a tile's first stretch
+	aside op.Mem // 0 in its last one
 }
 
 // move says by how much a parameter, a pointer, moves: from head to head, by so many
@@ -41,9 +46,9 @@ type move struct {
 
 // heads begins the loop. Only then do parameters tell the first stretch.
 func (g *gen) heads(moves ...move) *heads {
-	h := &heads{gen: g, moves: moves, head: g.AllocLocal(8), rest: g.AllocLocal(8), begun: g.AllocLocal(8)}
-	g.MOVQ(imm(0), h.rest)
+	h := &heads{gen: g, moves: moves, head: g.AllocLocal(8), rest: g.AllocLocal(8), begun: g.AllocLocal(8), aside: g.AllocLocal(8)}
 	g.MOVQ(imm(0), h.begun)
+	g.MOVQ(imm(0), h.aside)
 	list := g.param("heads")
 	g.TESTQ(list, list)
 	g.JZ(op.LabelRef("stretch"))
@@ -63,6 +68,12 @@ func (h *heads) stretch(list, left reg.GPVirtual, word int) {
 	h.MOVQ(left, h.rest)
 	h.MOVQ(op.Mem{Base: list, Disp: headsN}, n)
 	h.MOVQ(n, h.head)
+	tiles := h.GP64()
+	h.MOVQ(op.Mem{Base: list, Disp: headsTiles}, tiles)
+	h.XORL(n.As32(), n.As32())
+	h.TESTQ(tiles, tiles)
+	h.CMOVQNE(n, left)
+	h.MOVQ(left, h.aside)
 }
 
 // next ends the loop's body.
@@ -87,7 +98,7 @@ func (h *heads) next() {
 	h.MOVQ(h.rest, left)
 	h.TESTQ(left, left)
 	h.JZ(op.LabelRef("stretched"))
-	h.MOVQ(imm(1), h.begun)
+	h.begin(list)
 	for _, m := range h.moves {
 		if m.word != 0 {
 			h.MOVQ(op.Mem{Base: list, Disp: headsN}, by)
@@ -105,6 +116,23 @@ func (h *heads) next() {
 	h.stretch(list, left, headsRun)
 	h.JMP(op.LabelRef("stretch"))
 	h.Label("stretched")
+}
+
+// begin notes that the next stretch is not a tile's first one; or, where stretches are
+// tiles, lets o, which has come down to the first one's m, be.
+func (h *heads) begin(list reg.GPVirtual) {
+	if !slices.ContainsFunc(h.moves, func(m move) bool { return m.param == "alpha" }) {
+		return
+	}
+	h.CMPQ(op.Mem{Base: list, Disp: headsTiles}, imm(0))
+	h.JNE(op.LabelRef("tiles"))
+	h.MOVQ(imm(1), h.begun)
+	h.JMP(op.LabelRef("begun"))
+	h.Label("tiles")
+	ones := h.GP64()
+	h.LEAQ(h.table("ones", repeat(float32bits(1), 16)...), ones)
+	h.MOVQ(ones, h.paramMem("alpha"))
+	h.Label("begun")
 }
 
 // timesHeads makes n, steps of one head, those of all.

@@ -74,7 +74,7 @@ func (g turns) emit() {
 	g.CMPQ(j, g.paramMem("keys"))
 	g.JLT(op.LabelRef("turn"))
 
-	g.CMPQ(g.walk.rest, imm(0))
+	g.CMPQ(g.walk.aside, imm(0))
 	g.JNE(op.LabelRef("aside"))
 	g.updates(sums, o)
 	g.Label("aside")
@@ -107,6 +107,8 @@ func (g turns) sumsAt(room, sums op.Mem) {
 	g.TESTQ(list, list)
 	g.JZ(op.LabelRef("inFrame"))
 	g.MOVQ(op.Mem{Base: list, Disp: headsPartial}, by)
+	g.TESTQ(by, by)
+	g.JZ(op.LabelRef("inFrame"))
 	g.MOVQ(g.paramMem("o"), p)
 	g.LEAQ(op.Mem{Base: p, Index: by, Scale: 4}, p)
 	g.Label("inFrame")
@@ -118,6 +120,8 @@ func (g turns) nextSums(sums op.Mem) {
 	list := g.param("heads")
 	g.TESTQ(list, list)
 	g.JZ(op.LabelRef("sameSums"))
+	g.CMPQ(op.Mem{Base: list, Disp: headsPartial}, imm(0))
+	g.JEQ(op.LabelRef("sameSums"))
 	g.ADDQ(imm(64*g.rows*turnVectors), sums)
 	g.Label("sameSums")
 }
@@ -125,13 +129,13 @@ func (g turns) nextSums(sums op.Mem) {
 // clear begins sums, those aside only in the first stretch.
 func (g turns) clear(sums op.Mem) {
 	g.CMPQ(g.walk.begun, imm(0))
-	g.JNE(op.LabelRef("begun"))
+	g.JNE(op.LabelRef("resumed"))
 	zero, p := g.zero(), g.GP64()
 	g.MOVQ(sums, p)
 	for i := range g.rows * turnVectors {
 		g.VMOVUPS(zero, op.Mem{Base: p, Disp: 64 * i})
 	}
-	g.Label("begun")
+	g.Label("resumed")
 }
 
 // eachSum does something with each of the registers and its place from p on.
