@@ -254,7 +254,7 @@ func TestBenchInterrupted(t *testing.T) {
 	var stderr bytes.Buffer
 	stdout := &cancelOnRow{cancel: cancel}
 	code := run(ctx, []string{"bench", "--suite=types", "--mb=1", "--rounds=1", "--json"}, stdout, &stderr)
-	if code != exitInterrupted || len(objects(t, stdout.String())) == 0 || stderr.String() != "flashdec: interrupted\n" {
+	if code != exitInterrupted || len(objects(t, stdout.String())) == 0 || prose(&stderr) != "flashdec: interrupted\n" {
 		t.Errorf("exit %d, stdout %q, stderr %q, want %d, the rows so far, and one line", code, stdout, &stderr, exitInterrupted)
 	}
 }

@@ -143,7 +143,7 @@ func TestGenerateIsInterrupted(t *testing.T) {
 	defer ctx.cancel()
 	var stdout, stderr bytes.Buffer
 	args := []string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-context=1000000", "--max-tokens=1000000", "--json"}
-	if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
+	if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || prose(&stderr) != "flashdec: interrupted\n" {
 		t.Errorf("exit %d, stderr %q, want %d and one line", code, &stderr, exitInterrupted)
 	}
 	for _, line := range objects(t, stdout.String()) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"testing"
 	"time"
@@ -192,8 +191,5 @@ func interruptAfter(t *testing.T, begins time.Duration, args ...string) (took ti
 		t.Errorf("%s: %v: it ended too soon for this test", args, err)
 	}
 	_ = cmd.Wait() // the exit code tells
-	return time.Since(sent), cmd.ProcessState, progressLine.ReplaceAllString(errs.String(), "")
+	return time.Since(sent), cmd.ProcessState, prose(&errs)
 }
-
-// progressLine is what long work tells a log, on a machine that is slow enough.
-var progressLine = regexp.MustCompile(`(?m)^flashdec: [a-z ]+: \d+ of \d+\n`)

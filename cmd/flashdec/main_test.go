@@ -53,7 +53,7 @@ type result struct {
 func call(args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := run(context.Background(), args, &stdout, &stderr)
-	return result{code, stdout.String(), stderr.String()}
+	return result{code, stdout.String(), prose(&stderr)}
 }
 
 // want fails unless a call ended with a code; it returns the call.
@@ -230,7 +230,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		ctx := enoughAfter(1)
 		var stdout, stderr bytes.Buffer
-		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || stderr.String() != "flashdec: interrupted\n" {
+		if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || prose(&stderr) != "flashdec: interrupted\n" {
 			t.Errorf("%v: exit %d, stderr %q, want %d and one line", args, code, &stderr, exitInterrupted)
 		}
 		ctx.cancel()

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +55,11 @@ func checkTold(t *testing.T, verb, errs string, want []string) {
 		}
 	}
 }
+
+var progressLine = regexp.MustCompile(`(?m)^flashdec: [a-z ]+: \d+ of \d+\n`)
+
+// prose is what stderr has beside progress, of which a machine that stands still is told.
+func prose(stderr *bytes.Buffer) string { return progressLine.ReplaceAllString(stderr.String(), "") }
 
 // Lines come no more often than asked for, and none when all is done.
 func TestTallyKeepsItsPace(t *testing.T) {
