@@ -167,7 +167,8 @@ func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
 
 // chunk computes the states of the keys [lo, hi), at most chunkKeys. Where a sum
 // overflows, which only values above 8e34 or so can bring about, it is taken again
-// in a smaller unit.
+// in a smaller unit, and in a larger one where it is among the subnormals or near
+// them, as that of values below 3e-36 or so is.
 func (w *worker) chunk(lo, hi int) bool {
 	for h := range w.streams {
 		w.streams[h].outermost(lo, hi)
@@ -178,11 +179,18 @@ func (w *worker) chunk(lo, hi int) bool {
 	for h := range w.streams {
 		c := &w.streams[h]
 		dst, row := c.place()
-		if overflowed := c.states(dst, row); overflowed {
+		overflowed, sank := c.states(dst, row)
+		if overflowed {
 			if !w.sum(w.streams[h:h+1], lo, hi, lower) {
 				return false
 			}
 			c.mend(dst, row)
+		}
+		if sank {
+			if !w.sum(w.streams[h:h+1], lo, hi, lift) {
+				return false
+			}
+			c.raise(dst, row)
 		}
 		if c.finished++; c.finished == chunksPerMerge {
 			c.fold()

@@ -276,6 +276,43 @@ func TestLargeScalesHarmNoOtherRow(t *testing.T) {
 	}
 }
 
+// TestTinyValuesKeepTheirDigits: values among the subnormals and near them, with no scale
+// that says so, are averaged as well as others, beside rows that see zeros or huge values,
+// and where huge ones cancel.
+func TestTinyValuesKeepTheirDigits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	key := func(dst []float32, _, _, _ int) {
+		for i := range dst {
+			dst[i] = float32(rng.NormFloat64())
+		}
+	}
+	values := map[string]func(pos, i int) float32{
+		"zero":      func(int, int) float32 { return 0 },
+		"cancelled": func(pos, i int) float32 { return 1e30 * float32(1-2*(pos%2)) },
+		"rising":    func(pos, _ int) float32 { return float32(math.Ldexp(1, -149+pos/20)) },
+	}
+	for _, tiny := range []float64{3e-45, 1e-43, 1e-40, 1e-38, 1e-36, 1e-34} {
+		values[fmt.Sprint(tiny)] = func(pos, i int) float32 { return float32(tiny * (1 + float64((7*pos+i)%11)/3)) }
+		values[fmt.Sprint(tiny, " of both signs")] = func(pos, i int) float32 {
+			return float32(tiny * (1 + float64((7*pos+i)%11)/3) * float64(1-2*(pos%3%2)))
+		}
+	}
+	for name, value := range values {
+		for _, dtype := range []kv.DType{kv.F32, kv.BF16} {
+			c := backendtest.Case{
+				Shape: attn.Shape{NumHeads: 4, NumKVHeads: 2, KeyDim: 16, ValueDim: 24}, Lens: []int{1, 70, 2000, 5000},
+				KType: kv.F32, VType: dtype, PageSize: 16, NumSplits: 2, Key: key,
+				Value: func(dst []float32, _, _, pos int) {
+					for i := range dst {
+						dst[i] = value(pos, i)
+					}
+				},
+			}
+			t.Run(fmt.Sprintf("%s/v=%v", name, dtype), func(t *testing.T) { judge(t, c) })
+		}
+	}
+}
+
 // TestRowsOfATileHaveUnitsOfTheirOwn: a window lets the older of two queries see a
 // large scale that the newer one does not, and then they go on together.
 func TestRowsOfATileHaveUnitsOfTheirOwn(t *testing.T) {

@@ -110,6 +110,24 @@ const (
 	lower = 0x1p-13
 )
 
+// sunk is what a chunk's averages are below where its products have lost digits among the
+// subnormals. A product loses 2⁻¹⁵⁰ at most, so 4096 of them, over weights of at least 1, lose
+// 2⁻¹³⁸: 2⁻²⁰ of values whose averages come to 2⁻¹¹⁸.
+const sunk = 0x1p-118
+
+// sinks says that values may be so small: as they are, with no scale and 8 bits of exponent.
+func (c *stream) sinks() bool { return c.job.kernels.v == simd.F32 || c.job.kernels.v == simd.BF16 }
+
+// sunken reports that all of a row's averages are below sunk.
+func sunken(o []float32) bool {
+	for _, x := range o {
+		if !(x < sunk && x > -sunk) {
+			return false
+		}
+	}
+	return true
+}
+
 // firstUnit is the unit in which a chunk's sums begin.
 func (w *worker) firstUnit() float32 {
 	if w.job.launch.KV.V.Scales.Kind == kv.TokenScale {

@@ -73,8 +73,9 @@ func (c *stream) clear(unit float32) {
 }
 
 // states turns the running sums into states in rows of dst from row i on, dividing
-// once. It reports averages that are not finite though their weights are.
-func (c *stream) states(dst *states, i int) (overflowed bool) {
+// once. It reports averages that are not finite though their weights are, and rows whose
+// averages all sank to where sums lose digits.
+func (c *stream) states(dst *states, i int) (overflowed, sank bool) {
 	dim := dst.dim
 	for r := range c.rows {
 		l := c.l[r]
@@ -90,8 +91,9 @@ func (c *stream) states(dst *states, i int) (overflowed bool) {
 			finished = allFinite(o)
 		}
 		overflowed = overflowed || !finished && simd.Finite(l)
+		sank = sank || c.sinks() && sunken(o)
 	}
-	return overflowed
+	return overflowed, sank
 }
 
 // mend takes the averages that are not finite from the running sums, which began
@@ -103,6 +105,24 @@ func (c *stream) mend(dst *states, i int) {
 		for d, x := range o {
 			if c.l[r] != 0 && !simd.Finite(x) {
 				o[d] = c.o[r*dim+d] / c.l[r] * c.toValues(r)
+			}
+		}
+	}
+}
+
+// raise takes the averages of rows that sank from the running sums, which began in a unit
+// that lifts them. Those that are not finite there were no smaller than the values that
+// cancelled in them allow.
+func (c *stream) raise(dst *states, i int) {
+	dim := dst.dim
+	for r := range c.rows {
+		o := dst.o[(i+r)*dim:][:dim]
+		if c.l[r] == 0 || !sunken(o) {
+			continue
+		}
+		for d := range o {
+			if x := c.o[r*dim+d] / c.l[r] * c.toValues(r); simd.Finite(x) {
+				o[d] = x
 			}
 		}
 	}
