@@ -17,7 +17,7 @@ func (p *Plane) put(page PageID, head, slot int, row []float32) error {
 		simd.Narrow(dst, simd.Elem(p.Type), row)
 		return nil
 	}
-	scale := float32(1)
+	scale := p.Scales.Shared(head, 0, p.Dim)
 	if p.Scales.Kind == TokenScale {
 		scale = p.Type.scaleFor(row)
 		p.Scales.Values[p.Scales.Offset(page, head, slot)] = scale
@@ -25,52 +25,21 @@ func (p *Plane) put(page PageID, head, slot int, row []float32) error {
 		return fmt.Errorf("%w: element %d of head %d is %v, and %v with scales of kind %v has no code for it",
 			ErrNotFinite, i, head, row[i], p.Type, p.Scales.Kind)
 	}
-	p.encode(dst, row, head, scale)
+	if p.Scales.Kind == ChannelScale {
+		simd.QuantiseChannels(dst, simd.Elem(p.Type), row, p.Scales.Values[head*p.Dim:][:p.Dim])
+		return nil
+	}
+	simd.Quantise(dst, simd.Elem(p.Type), row, scale)
 	return nil
-}
-
-// encodeAtOnce is even, so that each time ends at a whole byte.
-const encodeAtOnce = 64
-
-// encode stores the codes of a row whose token's scale, if it has one of its
-// own, is scale.
-func (p *Plane) encode(dst []byte, row []float32, head int, scale float32) {
-	var codes [encodeAtOnce]float32
-	for d := 0; d < len(row); d += encodeAtOnce {
-		n := min(encodeAtOnce, len(row)-d)
-		for i, x := range row[d : d+n] {
-			codes[i] = p.Type.code(x, scale*p.Scales.Shared(head, d+i, p.Dim))
-		}
-		simd.Narrow(dst[p.Type.RowBytes(d):p.Type.RowBytes(d+n)], simd.Elem(p.Type), codes[:n])
-	}
-}
-
-// code is x / scale, to be rounded to the nearest code. What is too large for the
-// type becomes its largest, and a scale of zero gives zero. NaN stays NaN;
-// infinity stays so where the type has it, and is NaN where not. (The integers
-// know neither: their row has a scale of NaN then.)
-func (t DType) code(x, scale float32) float32 {
-	switch {
-	case !simd.Finite(x) && t == F8E5M2:
-		return x / scale
-	case !simd.Finite(x):
-		return float32(math.NaN())
-	case scale == 0:
-		return 0
-	}
-	const most = 57344 // of E5M2, which would go on to infinity; the others saturate below
-	return min(max(x/scale, -most), most)
 }
 
 // scaleFor is the scale of a token's row: it takes the largest finite |x| to the
 // type's largest code. A row of zeros has 0. With the integers, a row that is not
 // all finite has NaN.
 func (t DType) scaleFor(row []float32) float32 {
-	top, bad := float32(0), notFinite(row) >= 0
-	for _, x := range row {
-		if simd.Finite(x) {
-			top = max(top, x, -x)
-		}
+	top, bad := simd.Largest(row), false
+	if !simd.Finite(top) {
+		top, bad = largestFinite(row), true
 	}
 	if bad && t.integer() {
 		return float32(math.NaN())
@@ -87,8 +56,21 @@ func (t DType) scaleFor(row []float32) float32 {
 	return scale
 }
 
+// largestFinite is the largest finite |x| of a row.
+func largestFinite(row []float32) (top float32) {
+	for _, x := range row {
+		if simd.Finite(x) {
+			top = max(top, x, -x)
+		}
+	}
+	return top
+}
+
 // notFinite is the index of the first NaN or infinity, -1 for none.
 func notFinite(row []float32) int {
+	if simd.Finite(simd.Largest(row)) {
+		return -1
+	}
 	for i, x := range row {
 		if !simd.Finite(x) {
 			return i
