@@ -10,7 +10,10 @@ package simd
 // and AVX2's sums in many passes, gain where none of these is still to be fetched; below
 // two tiles.
 func Lead(e Elem, dim, rows int) int {
-	if asIntegers(e) && takesIntegers(dim) || comesEarly(e, dim, rows) {
+	switch {
+	case asIntegers(e) && takesIntegers(dim):
+		return leadInteger
+	case comesEarly(e, dim, rows):
 		return leadTile
 	}
 	bytes := LeadFar
@@ -44,9 +47,13 @@ const (
 	leadRows = 4
 )
 
-// leadTile is a tile, and the block of 16 keys of the next one that integers' kernels touch
-// before they take it.
-const leadTile = TileKeys + 16 // docs/calibration.md
+// leadTile is a tile and some more, for kernels that come to a tile's last rows early;
+// leadInteger is for integers', whose rows are short and which touch a block of 16 keys of
+// the next tile before they take it.
+const (
+	leadTile    = TileKeys + 16   // docs/calibration.md
+	leadInteger = 2*TileKeys - 16 // docs/calibration.md
+)
 
 // comesEarly says that sums read a part of all of a tile's values first, and that fetching
 // a tile ahead makes up for it: where there is more to compute than to read of one row.
