@@ -48,7 +48,8 @@ the suite types takes some five minutes, with --quick about one, and all suites 
 few times as long.
 
 Cases that are compared, as the types of one shape, are measured in turns: a round
-takes each of them once. The table then says how many times as many keys a second
+takes each of them once, in an order in which each comes after every other equally
+often. The table then says how many times as many keys a second
 (of one length: tokens a second) each reads as f16, as contiguous tensors or what
 else the suite compares with, the median over rounds. Each type has memory of its
 own (--mb), seven for the suite types.

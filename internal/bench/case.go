@@ -10,6 +10,7 @@
 //	ceiling.go  the bare read of the same bytes
 //	plain.go    the loop that one writes first
 //	measure.go  rounds of all ways in turns, and their medians
+//	order.go    who comes after whom in a round
 //	row.go      what is reported and recorded
 //	compare.go  what changed beyond the noise
 package bench

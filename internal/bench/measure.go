@@ -16,22 +16,21 @@ const (
 
 // Measure runs all ways of all cases in turns, rounds times after one that does not
 // count, so that whatever else the machine does meets all of them: a round takes
-// one way of each case, then the next of each, in the order of [rotated]. A case's list begins with
+// one way of each case, then another of each, ways and cases in [balanced] order. A case's list begins with
 // its bare read, which goes before each of its other ways. A machine that changes
 // its pace between rounds so changes a way, its ceiling and what it is compared
 // with. Slow ways take part in the first few rounds, and need no other to warm up;
-// cases that take long get fewer rounds. An error leaves the rounds before it.
+// whoever comes after one warms up again, since so few rounds balance nothing.
+// Cases that take long get fewer rounds. An error leaves the rounds before it.
 func Measure(ctx context.Context, cases [][]*Impl, rounds int) error {
 	pair(cases)
-	start := time.Now()
+	start, afterSlow := time.Now(), false
 	for round := range rounds + 1 {
 		for t := range turns(cases, round) {
-			if t.way.Slow && (round == 0 || round > slowRounds) {
-				continue
-			}
-			if err := t.way.measure(ctx, t.read, round > 0); err != nil {
+			if err := t.measure(ctx, afterSlow && !t.way.Slow, round > 0); err != nil {
 				return fmt.Errorf("%s, %s: %w", t.way.Case.Name, t.way.Name, err)
 			}
+			afterSlow = t.way.Slow
 		}
 		if round >= fewRounds && time.Since(start) > time.Duration(len(cases))*patience {
 			break
@@ -51,27 +50,18 @@ func turns(cases [][]*Impl, round int) iter.Seq[turn] {
 			if i == len(places) {
 				places = append(places, nil)
 			}
-			places[i] = append(places[i], turn{way, list[0]})
-		}
-	}
-	return func(yield func(turn) bool) {
-		for place := range rotated(places, round) {
-			for _, t := range place {
-				if !yield(t) {
-					return
-				}
+			if !way.Slow || round > 0 && round <= slowRounds {
+				places[i] = append(places[i], turn{way, list[0]})
 			}
 		}
 	}
-}
-
-// rotated is a round's order: each begins with another way, since whoever comes after another program's step
-// meets threads of it that still look for work, and whoever is first meets what ended the round before.
-func rotated[T any](ways []T, round int) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for i := range ways {
-			if !yield(ways[(round+i)%len(ways)]) {
-				return
+	places = slices.DeleteFunc(places, func(p []turn) bool { return len(p) == 0 })
+	return func(yield func(turn) bool) {
+		for place := range balanced(places, round) {
+			for t := range balanced(place, round) {
+				if !yield(t) {
+					return
+				}
 			}
 		}
 	}
@@ -91,19 +81,24 @@ func pair(cases [][]*Impl) {
 	}
 }
 
-// measure runs one round, after one of the bare read.
-func (im *Impl) measure(ctx context.Context, read *Impl, counts bool) error {
-	ceiling, err := read.round(ctx)
+// measure runs one round of the way, after one of the bare read; warm: and before both one that does not count.
+func (t turn) measure(ctx context.Context, warm, counts bool) error {
+	if warm {
+		if _, err := t.way.round(ctx); err != nil {
+			return err
+		}
+	}
+	ceiling, err := t.read.round(ctx)
 	if err != nil {
 		return err
 	}
-	seconds, err := im.round(ctx)
+	seconds, err := t.way.round(ctx)
 	if err != nil {
 		return err
 	}
 	if counts {
-		im.ceiling = append(im.ceiling, float64(read.bytes)/ceiling)
-		im.seconds = append(im.seconds, seconds)
+		t.way.ceiling = append(t.way.ceiling, float64(t.read.bytes)/ceiling)
+		t.way.seconds = append(t.way.seconds, seconds)
 	}
 	return nil
 }

@@ -47,11 +47,11 @@ func (s *ModelSteps) Row(threads int, info backend.Info) Row {
 	}
 }
 
-// MeasureModel takes rounds of all ways in turn, [rotated], after one that does not count, each way after a bare read
+// MeasureModel takes rounds of all ways in turns, in [balanced] order, after one that does not count, each way after a bare read
 // of as many bytes, whose rate rate tells: a machine that changes its pace between rounds changes all.
 func MeasureModel(ctx context.Context, ways []*ModelSteps, rounds int, rate func(ctx context.Context, bytes int) (float64, error)) error {
 	for round := range rounds + 1 {
-		for w := range rotated(ways, round) {
+		for w := range balanced(ways, round) {
 			rate, err := rate(ctx, w.WeightBytes+w.KVBytes)
 			if err != nil {
 				return err

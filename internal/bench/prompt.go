@@ -42,12 +42,12 @@ func (p *Prompt) Row(threads int, info backend.Info) Row {
 // promptPatience is how long all rounds of one way may take, unless that is one round.
 const promptPatience = 8 * time.Second
 
-// MeasurePrompts takes rounds of all ways in turn, [rotated], each way after multiply-adds alone, whose pace peak
+// MeasurePrompts takes rounds of all ways in turns, in [balanced] order, each way after multiply-adds alone, whose pace peak
 // tells, unless that is nil. A first round does not count; but where prompts take long it does, and they get few more.
 func MeasurePrompts(ctx context.Context, ways []*Prompt, rounds int, peak func() float64) error {
 	start := time.Now()
 	for round := range rounds + 1 {
-		for w := range rotated(ways, round) {
+		for w := range balanced(ways, round) {
 			if peak != nil {
 				w.Peak = append(w.Peak, peak())
 			}
