@@ -5,10 +5,9 @@ package simd
 // leads its own reading by that much, the hardware's prefetcher, which sees misses
 // shortly before their lines come, helps the software's (docs/calibration.md).
 //
-// Of floats it is at most [TileKeys] less a few: a lead of a whole tile or more gains
-// less. Kernels that come to a tile's last rows long before they end, those of integers
-// and AVX2's sums in many passes, gain where none of these is still to be fetched; below
-// two tiles.
+// It is at most a tile and a few more rows. Kernels that come to a tile's last rows long
+// before they end, those of integers and AVX2's sums in many passes, gain where none of
+// these is still to be fetched.
 func Lead(e Elem, dim, rows int) int {
 	switch {
 	case asIntegers(e) && takesIntegers(dim):
@@ -23,7 +22,7 @@ func Lead(e Elem, dim, rows int) int {
 	case onePass(e, dim, rows):
 		bytes = leadNear
 	}
-	return min(max(bytes/max(e.RowBytes(dim), 1), 1), TileKeys-8)
+	return min(max(bytes/max(e.RowBytes(dim), 1), 1), leadTile)
 }
 
 // LeadBeside is how many bytes ahead of its work a loop over rows of heads side by side, in
