@@ -15,7 +15,7 @@ var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C && cpu.X86.HasBMI2
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
 	hasVBMI   = cpu.X86.HasAVX512VBMI // only I4 wants it; without, it stays with AVX2
-	hasVNNI   = hasAVX512 && hasVBMI && cpu.X86.HasAVX512VNNI
+	hasVNNI   = hasAVX512 && hasVBMI && cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512GFNI
 )
 
 // inHalves says that the processor does 512 bits in two halves: AMD's family 25

@@ -15,7 +15,7 @@ const (
 	Generic = "generic" // plain Go, on any CPU
 	AVX2    = "avx2"    // amd64 with AVX2, FMA, F16C and BMI2
 	AVX512  = "avx512"  // amd64 with AVX-512 F, BW, DQ and VL, and all of the above
-	VNNI    = "vnni"    // amd64 with AVX-512 VNNI and VBMI, and all of the above: for integers
+	VNNI    = "vnni"    // amd64 with AVX-512 VNNI, VBMI and GFNI, and all of the above: for integers
 	NEON    = "neon"    // arm64
 )
 

@@ -46,7 +46,8 @@ var fifthTypes = []block{
 type fixedDot struct {
 	*gen
 	block
-	low, sign  reg.VecVirtual // the low halves of bytes; what makes signed bytes unsigned
+	low, down  reg.VecVirtual // the low halves of bytes; what moves the upper ones there
+	sign       reg.VecVirtual // what makes signed bytes unsigned
 	power      reg.VecVirtual // 2⁸ in float32
 	codePlaces reg.VecVirtual // of codes in a chunk's bytes
 	fifths     reg.VecVirtual // of fifth bits in a chunk's words
@@ -110,6 +111,15 @@ func (g *fixedDot) fetch(p reg.GPVirtual) {
 	}
 }
 
+// upperHalves is the matrix with which VGF2P8AFFINEQB moves the upper half of each byte down, in one step: each bit of
+// the lower half is the one four above it, and the others are none.
+func (g *gen) upperHalves() reg.VecVirtual {
+	bits, v := g.GP64(), g.vec()
+	g.MOVQ(op.U64(0x1020408000000000), bits)
+	g.VPBROADCASTQ(bits, v)
+	return v
+}
+
 // above is how far unsigned codes lie above what they stand for.
 func (g *fixedDot) above() float32 {
 	if g.nibbles {
@@ -121,7 +131,7 @@ func (g *fixedDot) above() float32 {
 // setUp makes the constants.
 func (g *fixedDot) setUp() {
 	if g.nibbles {
-		g.low, g.codePlaces = g.broadcast(0x0f0f0f0f), g.vec()
+		g.low, g.down, g.codePlaces = g.broadcast(0x0f0f0f0f), g.upperHalves(), g.vec()
 		places := make([]byte, 64)
 		for i := range places {
 			places[i] = byte(i/16*g.bytes + g.block.codes + i%16)
@@ -238,9 +248,8 @@ func (g *fixedDot) nibbleCodes(first, second reg.VecVirtual) (lo, hi reg.VecVirt
 	lo, hi = g.vec(), g.vec()
 	g.VMOVDQA32(g.codePlaces, all)
 	g.VPERMI2B(second, first, all)
-	g.VPSRLW(op.U8(4), all, hi)
+	g.VGF2P8AFFINEQB(op.U8(0), g.down, all, hi)
 	g.VPANDD(g.low, all, lo)
-	g.VPANDD(g.low, hi, hi)
 	return lo, hi
 }
 

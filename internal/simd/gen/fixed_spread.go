@@ -16,12 +16,13 @@ import (
 type spreadDot struct {
 	*gen
 	block
-	low, numbers reg.VecVirtual // the low halves of bytes; where a lane's d or m is, in words
-	whole, last  reg.Register   // masks of a chunk's lanes: of three blocks, and of a row's last ones
-	zero         reg.VecVirtual
-	y, left, p   reg.GPVirtual
-	row, thrice  reg.GPVirtual // bytes of a row, and of three
-	chunks       reg.GPVirtual // before a row's last
+	low, upper  reg.VecVirtual // the low halves of bytes; what moves the upper ones there
+	numbers     reg.VecVirtual // where a lane's d or m is, in words
+	last        reg.Register   // mask of the lanes of a row's last chunk
+	zero        reg.VecVirtual
+	y, left, p  reg.GPVirtual
+	row, thrice reg.GPVirtual // bytes of a row, and of three
+	chunks      reg.GPVirtual // before a row's last
 }
 
 func (g *spreadDot) emit() {
@@ -56,7 +57,7 @@ const rowsTogether = 4
 
 // setUp makes the constants, and loads what the kernel is given.
 func (g *spreadDot) setUp() {
-	g.low, g.zero, g.numbers = g.broadcast(0x0f0f0f0f), g.gen.zero(), g.vec()
+	g.low, g.upper, g.zero, g.numbers = g.broadcast(0x0f0f0f0f), g.upperHalves(), g.gen.zero(), g.vec()
 	places := make([]byte, 64)
 	for lane := range 16 { // the last one has nothing
 		places[2*lane] = byte(lane / 5 * g.bytes / 2)
@@ -65,7 +66,6 @@ func (g *spreadDot) setUp() {
 		}
 	}
 	g.VMOVDQU32(g.byteTable("numbers"+g.name, places), g.numbers)
-	g.whole = g.mask(1<<(5*spreadBlocks) - 1)
 	g.y, g.left, g.p = g.param("y"), g.param("rows"), g.param("row")
 	g.row, g.thrice = g.param("blocks"), g.GP64()
 	g.chunks = g.GP64()
@@ -113,7 +113,7 @@ func (g *spreadDot) rows(n int) []reg.VecVirtual {
 	g.JZ(op.LabelRef(last))
 	g.Label(loop)
 	g.fetch(ahead, n)
-	g.chunk(q, x, g.whole, sums)
+	g.chunk(q, x, nil, sums)
 	g.ADDQ(imm(spreadBlocks*g.bytes), q)
 	g.ADDQ(imm(spreadBytes), x)
 	g.DECQ(left)
@@ -152,9 +152,15 @@ func (g *spreadDot) chunk(q, x reg.GPVirtual, lanes reg.Register, sums []reg.Vec
 			step(i)
 		}
 	}
-	each(func(i int) { g.VMOVDQU32_Z(g.at(q, i), lanes, raw[i]) })
-	each(func(i int) { g.VPSRLW(op.U8(4), raw[i], hi[i]); g.VPANDD(g.low, raw[i], lo[i]) })
-	each(func(i int) { g.VPANDD(g.low, hi[i], hi[i]); g.VMOVAPS(g.zero, dot[i]) })
+	each(func(i int) {
+		if lanes == nil {
+			g.VMOVDQU32(g.at(q, i), raw[i])
+		} else {
+			g.VMOVDQU32_Z(g.at(q, i), lanes, raw[i])
+		}
+	})
+	each(func(i int) { g.VGF2P8AFFINEQB(op.U8(0), g.upper, raw[i], hi[i]); g.VPANDD(g.low, raw[i], lo[i]) })
+	each(func(i int) { g.VMOVAPS(g.zero, dot[i]) })
 	for digit := range 3 {
 		if digit > 0 {
 			each(func(i int) { g.VPSLLD(op.U8(8), dot[i], dot[i]) })
