@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/backend"
@@ -49,6 +50,7 @@ type Engine struct {
 	backend       backend.Backend
 	minKeys       int // of a split
 	minKeysSource string
+	closed        atomic.Bool
 }
 
 // Open returns an engine. Close it to give its threads back. On the CPU, it
@@ -93,35 +95,46 @@ func (e *Engine) Close() error {
 	if err := e.opened(); err != nil {
 		return err
 	}
+	e.closed.Store(true)
 	return e.backend.Close()
 }
 
-// opened reports an engine that [Open] did not make.
+// opened reports an engine that [Open] did not make, or that is closed.
 func (e *Engine) opened() error {
-	if e == nil || e.backend == nil {
+	switch {
+	case e == nil || e.backend == nil:
 		return fmt.Errorf("%w: the engine was not opened", ErrClosed)
+	case e.closed.Load():
+		return fmt.Errorf("%w: the engine was closed", ErrClosed)
 	}
 	return nil
 }
 
-// Info describes the backend. It is zero for an engine that was never opened.
+// Info describes the backend. It is zero for an engine that was never opened, and as it was for one
+// that is closed.
 func (e *Engine) Info() backend.Info {
-	if e.opened() != nil {
+	if e == nil || e.backend == nil {
 		return backend.Info{}
 	}
 	return e.backend.Info()
 }
 
 // NewCache makes a paged KV cache in the host's memory, which every engine can read; one
-// in a GPU's is made by package cuda. Errors are those of [kv.New].
-func (e *Engine) NewCache(cfg kv.Config) (*kv.Cache, error) { return kv.New(cfg) }
+// in a GPU's is made by package cuda. Errors are those of [kv.New], and [ErrClosed].
+func (e *Engine) NewCache(cfg kv.Config) (*kv.Cache, error) {
+	if err := e.opened(); err != nil {
+		return nil, err
+	}
+	return kv.New(cfg)
+}
 
 // Batch is what a plan is made from: the sequences of a step, by their lengths,
 // and the rules.
 type Batch struct {
 	Shape   attn.Shape
 	Options attn.Options
-	// Lens[i] is how many keys sequence i has, its new ones counted.
+	// Lens[i] is how many keys sequence i has, its new ones counted: a causal batch
+	// that leaves them out has queries before its first key, and these get zeros.
 	Lens []int
 	// NumQueries[i] is how many new queries sequence i has; the last stands at
 	// its last key. Nil means one each.

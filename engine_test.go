@@ -156,16 +156,31 @@ func TestStaleStep(t *testing.T) {
 	}
 }
 
+// TestClosedEngine: whatever a closed engine is asked for is refused, what needs no thread, too; what it was stays known.
 func TestClosedEngine(t *testing.T) {
 	eng, cache, seq, step := opened(t)
+	info := eng.Info()
 	if err := eng.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := eng.Decode(context.Background(), step, make([]float32, 4), view(t, cache, seq), step.NewOutput()); !errors.Is(err, flashdec.ErrClosed) {
-		t.Errorf("decode on a closed engine: %v, want ErrClosed", err)
+	ctx, q, v := context.Background(), make([]float32, 4), view(t, cache, seq)
+	_, planErr := eng.Plan(flashdec.Batch{Shape: tiny, Lens: []int{3}})
+	_, cacheErr := eng.NewCache(kv.Config{NumKVHeads: 1, KeyDim: 2, ValueDim: 2, NumPages: 1})
+	_, neverErr := new(flashdec.Engine).NewCache(kv.Config{NumKVHeads: 1, KeyDim: 2, ValueDim: 2, NumPages: 1})
+	for what, err := range map[string]error{
+		"Decode":                    eng.Decode(ctx, step, q, v, step.NewOutput()),
+		"DecodeStates":              eng.DecodeStates(ctx, step, q, v, &attn.States{}),
+		"Plan":                      planErr,
+		"NewCache":                  cacheErr,
+		"NewCache, never opened":    neverErr,
+		"Close, for a second time,": eng.Close(),
+	} {
+		if !errors.Is(err, flashdec.ErrClosed) {
+			t.Errorf("%s of a closed engine: %v, want ErrClosed", what, err)
+		}
 	}
-	if err := eng.Close(); !errors.Is(err, flashdec.ErrClosed) {
-		t.Errorf("close twice: %v, want ErrClosed", err)
+	if eng.Assist(func() bool { return true }) || eng.Info() != info {
+		t.Errorf("a closed engine helps, or is %+v, want %+v", eng.Info(), info)
 	}
 }
 

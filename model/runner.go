@@ -105,8 +105,9 @@ type Stats struct {
 	Attention float64 // seconds of these in attention, from planning to the last merge; of the CPU alone
 }
 
-// NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput, or what
-// making a cache returns: kv.ErrMemory where there is too little for MaxContext tokens.
+// NewRunner makes a runner. Close it to give its memory and goroutines back. It wraps ErrInput,
+// flashdec.ErrClosed where the engine is closed, or what making a cache returns: kv.ErrMemory where there is too
+// little for MaxContext tokens.
 func NewRunner(m *Model, opt Options) (*Runner, error) {
 	if err := opt.complete(m.Config()); err != nil {
 		return nil, err
@@ -124,6 +125,11 @@ func NewRunner(m *Model, opt Options) (*Runner, error) {
 
 // open opens the steps, on the CPU or the device.
 func (r *Runner) open() (err error) {
+	for k := range numKinds { // a plan of no sequence: is the engine open?
+		if _, err := r.plan(k, nil, nil); r.net.Has(k) && err != nil {
+			return err
+		}
+	}
 	o := network.Options{Plan: r.plan, MaxTokens: r.opt.BatchTokens}
 	for k := range numKinds {
 		o.Cache[k] = r.cacheConfig(k)

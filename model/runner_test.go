@@ -221,6 +221,27 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	}
 }
 
+// TestRunnerOfAClosedEngine: it is refused at once, not at the first token, and holds nothing of the model.
+func TestRunnerOfAClosedEngine(t *testing.T) {
+	m, err := model.Open(smallest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := flashdec.Open(flashdec.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := model.NewRunner(m, model.Options{Engine: eng}); !errors.Is(err, flashdec.ErrClosed) {
+		t.Errorf("a runner of a closed engine: %v, want %v", err, flashdec.ErrClosed)
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("closing a model that nobody uses: %v", err)
+	}
+}
+
 // TestMadeUpTokensAreTokens: they count, windows slide over them, and a text goes on after them; with the same
 // seed they are the same.
 func TestMadeUpTokensAreTokens(t *testing.T) {
