@@ -119,7 +119,7 @@ func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed := rand.Uint64()
+	seed := uint64(rand.Int64N(exactInJSON))
 	if cmd.Seed != nil {
 		seed = *cmd.Seed
 	}
@@ -150,9 +150,14 @@ func (cmd *generateCmd) prepare(l *loaded) (*generation, error) {
 	if l.tokenizer != nil {
 		g.stream = l.tokenizer.Stream()
 	}
-	g.report.Seed = seed
+	if cmd.Temperature > 0 {
+		g.report.Seed = &seed
+	}
 	return g, nil
 }
+
+// exactInJSON is one more than the seeds that are drawn: whoever reads JSON's numbers as float64 has them all.
+const exactInJSON = 1 << 53
 
 // promptIDs are the ids to continue.
 func (cmd *generateCmd) promptIDs(l *loaded) ([]int, error) {

@@ -13,7 +13,7 @@ type generateReport struct {
 	IDs          []int   `json:"ids"` // the new ones
 	Text         string  `json:"text"`
 	Ended        string  `json:"ended"`
-	Seed         uint64  `json:"seed"`
+	Seed         *uint64 `json:"seed,omitempty"` // of the draws; nil: greedy
 	PromptTokens int     `json:"prompt_tokens"`
 	PromptRate   float64 `json:"prompt_tokens_per_second"`
 	DecodeRate   float64 `json:"decode_tokens_per_second"` // of the tokens after the first, which the prompt gives

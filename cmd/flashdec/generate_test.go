@@ -97,6 +97,28 @@ func TestGenerateFieldNames(t *testing.T) {
 	}
 }
 
+// TestDrawnSeedSurvivesJSON: what was drawn is drawn again with the seed that was told, though it was read as a float64;
+// the greedy choice has none.
+func TestDrawnSeedSurvivesJSON(t *testing.T) {
+	generate := func(flags ...string) map[string]any {
+		args := append([]string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-tokens=8", "--json"}, flags...)
+		return objects(t, want(t, exitDone, args...).stdout)[0]
+	}
+	for range 4 {
+		drawn := generate("--temperature=2")
+		seed, ok := drawn["seed"].(float64)
+		if !ok || seed >= 1<<53 {
+			t.Fatalf("the seed is %v, want an integer below 2⁵³", drawn["seed"])
+		}
+		if again := generate("--temperature=2", fmt.Sprintf("--seed=%.0f", seed)); !cmp.Equal(drawn["ids"], again["ids"]) {
+			t.Errorf("seed %.0f draws %v, and again %v", seed, drawn["ids"], again["ids"])
+		}
+	}
+	if seed, told := generate()["seed"]; told {
+		t.Errorf("the greedy choice has the seed %v, want none", seed)
+	}
+}
+
 // TestGenerateWithoutText prints ids where there is no tokenizer, and its numbers beside.
 func TestGenerateWithoutText(t *testing.T) {
 	prompt, greedy := goldenIDs(t, "mistral")

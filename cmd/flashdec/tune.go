@@ -116,7 +116,8 @@ func (cmd *tuneCmd) Run(ctx context.Context, t *terminal) error {
 	return cmd.measure(ctx, t, dir)
 }
 
-// measure measures the classes one after the other. Each is kept when it is done.
+// measure measures the classes one after the other. Each is kept when it is done; one that cannot be is the last, and is
+// printed all the same.
 func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) (err error) {
 	classes, err := cmd.classes()
 	if err != nil {
@@ -131,7 +132,10 @@ func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) (err e
 	const steps = 100
 	bar := t.bar(steps*len(classes), "measuring")
 	defer bar.done()
-	var found []tune.Entry
+	var (
+		found  []tune.Entry
+		unkept error
+	)
 	for _, class := range classes {
 		shown := 0
 		e, err := measure(ctx, class, budget, func(part float64) {
@@ -143,18 +147,23 @@ func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) (err e
 			return err
 		}
 		e.Tuned = time.Now().UTC().Format(time.DateOnly)
-		if err := tune.Save(dir, e); err != nil {
-			return fmt.Errorf("what was found cannot be kept: %w", err)
-		}
+		found = append(found, e)
 		if cmd.JSON {
 			if err := t.emit(e); err != nil {
 				return err
 			}
 		}
-		found = append(found, e)
+		if unkept = tune.Save(dir, e); unkept != nil {
+			break
+		}
 	}
 	if !cmd.JSON {
 		printTuned(t, found)
+	}
+	if unkept != nil {
+		return fmt.Errorf("what was found cannot be kept: %w", unkept)
+	}
+	if !cmd.JSON {
 		t.printf("\nkept in %s\n", quotePath(dir))
 	}
 	return nil

@@ -264,3 +264,23 @@ func TestTuneRefuses(t *testing.T) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })
 	}
 }
+
+// TestTunePrintsWhatItCannotKeep: half a minute's measurement is not lost with the folder for it.
+func TestTunePrintsWhatItCannotKeep(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file") // where a folder would have to be
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cacheVariables {
+		t.Setenv(name, file)
+	}
+	args := []string{"tune", "--seconds=0.2", "--group=1,2", "--head-dim=32", "--threads=1"}
+	r := want(t, exitBadInput, args...)
+	if !strings.Contains(r.stdout, "keys a split") || strings.Contains(r.stdout, "kept in") || !strings.Contains(r.errs, "cannot be kept") {
+		t.Errorf("tune printed %q and %q, want a table, and that it is not kept", r.stdout, r.errs)
+	}
+	r = want(t, exitBadInput, append(args, "--json")...)
+	if lines := objects(t, r.stdout); len(lines) != 1 || lines[0]["kv_bits"] == nil {
+		t.Errorf("tune --json printed %v, want the class that was measured", lines)
+	}
+}
