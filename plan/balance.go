@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // The cost model of free mode. Only ratios matter: they say when a finer cut
 // pays for its extra states.
 const (
@@ -67,8 +69,9 @@ type balance struct {
 	end   int
 }
 
-// balance chooses the splits of every cut.
-func (cfg *Config) balance(cuts []cut) {
+// balance chooses the splits of every cut, and tells for how many KV heads that go
+// together: 1 where that changed nothing.
+func (cfg *Config) balance(cuts []cut) int {
 	apart := newBalance(cfg, cuts, 1)
 	apart.search()
 	if tile := min(cfg.HeadTile, cfg.NumKVHeads); tile > 1 {
@@ -76,10 +79,14 @@ func (cfg *Config) balance(cuts []cut) {
 		together.search()
 		if together.end <= apart.end+apart.end/closely {
 			together.adopt()
-			return
+			if slices.Equal(together.best, apart.best) {
+				return 1
+			}
+			return together.tile
 		}
 	}
 	apart.adopt()
+	return 1
 }
 
 func newBalance(cfg *Config, cuts []cut, tile int) *balance {

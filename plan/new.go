@@ -32,17 +32,18 @@ func New(cfg Config) (*Plan, error) {
 	if err := cfg.affordable(cuts); err != nil {
 		return nil, err
 	}
-	cfg.split(cuts)
+	together := cfg.split(cuts)
 	if err := cfg.bounded(cuts); err != nil {
 		return nil, err
 	}
 	p := lay(cfg, cuts)
-	p.Reason = p.reason(cuts)
+	p.Reason = p.reason(cuts, together)
 	return p, nil
 }
 
-// split chooses the number of splits of every cut.
-func (cfg *Config) split(cuts []cut) {
+// split chooses the number of splits of every cut, and tells for how many KV heads
+// that go together: 1 where that changed nothing.
+func (cfg *Config) split(cuts []cut) (together int) {
 	switch {
 	case cfg.NumSplits > 0:
 		for i := range cuts {
@@ -53,8 +54,9 @@ func (cfg *Config) split(cuts []cut) {
 			cuts[i].n = invariantSplits(&cuts[i], cfg.NumKVHeads)
 		}
 	default:
-		cfg.balance(cuts)
+		return cfg.balance(cuts)
 	}
+	return 1
 }
 
 func (cfg *Config) validate() error {

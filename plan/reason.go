@@ -8,8 +8,9 @@ func (p *Plan) String() string {
 		p.Reason, p.Balance(), count(p.Rows, "row"))
 }
 
-// reason says why the cuts have the splits they have.
-func (p *Plan) reason(cuts []cut) string {
+// reason says why the cuts have the splits they have, which so many KV heads that go
+// together may have changed.
+func (p *Plan) reason(cuts []cut, together int) string {
 	s := summarize(cuts)
 	units := s.cuts * p.Config.NumKVHeads
 	if units == 0 {
@@ -19,8 +20,12 @@ func (p *Plan) reason(cuts []cut) string {
 	if s.seqs == 1 {
 		verb = "gives"
 	}
-	return fmt.Sprintf("%s × %s %s %s for %s; %s%s: %s of %s", s.batch(), count(p.Config.NumKVHeads, "KV head"),
-		verb, count(units, "unit"), count(p.Config.Width, "processor"), p.why(s), p.given(),
+	beside := ""
+	if together > 1 {
+		beside = fmt.Sprintf(", for processors that take %s together", count(together, "KV head"))
+	}
+	return fmt.Sprintf("%s × %s %s %s for %s; %s%s%s: %s of %s", s.batch(), count(p.Config.NumKVHeads, "KV head"),
+		verb, count(units, "unit"), count(p.Config.Width, "processor"), p.why(s), beside, p.given(),
 		count(len(p.Items), "item"), extent(s.minItem, s.maxItem, "key"))
 }
 

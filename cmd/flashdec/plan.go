@@ -32,8 +32,8 @@ func (*planCmd) Help() string {
 found for this machine's CPU, if it has as many threads as --width says. So it shows
 on any machine how any other would be given work: unless told otherwise a GPU, whose
 many processors are what splits are for. Processors take an item at a time; where a
-CPU's threads take all KV heads of a page together, run may cut long sequences into
-more splits, and says so.
+CPU's threads take several KV heads of a page together, run may cut sequences into
+more splits for that, and says so.
 
 Example, one long sequence among 63 short ones:
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -202,8 +203,6 @@ func TestSmallWorkSaysWhoSleeps(t *testing.T) {
 		sleeps string
 	}{
 		{[]string{"run", small, "--threads=2", "--no-tuned"}, "woken 1 of 2 threads takes all 12 items: their 1.7 million multiply-adds are done before another would be awake;"},
-		{[]string{"trace", small, "--threads=2", "--no-tuned", "--rounds=1"}, " 1 of 2 threads takes all 12 items: their 1.7 million"},
-		{[]string{"trace", small, "--threads=4", "--no-tuned", "--rounds=1"}, " 1 of 4 threads takes all 12 items: their 1.7 million"},
 		{[]string{"trace", small, "--threads=1", "--no-tuned", "--rounds=1"}, ""},
 		{append(slices.Clone(traceArgs), "--lens=20000", "--no-tuned"), ""},
 	} {
@@ -211,6 +210,48 @@ func TestSmallWorkSaysWhoSleeps(t *testing.T) {
 		fits(t, told)
 		if words := strings.Join(strings.Fields(told), " "); !strings.Contains(words, c.sleeps) || c.sleeps == "" && strings.Contains(words, "awake") {
 			t.Errorf("%q: want %q told:\n%s", c.args, c.sleeps, told)
+		}
+	}
+}
+
+// TestTraceTellsWhoWorked: of the decode that is shown, who took its items, whatever the plan alone would have woken.
+func TestTraceTellsWhoWorked(t *testing.T) {
+	d := &tracedDecode{
+		woken: woken{threads: 4, workers: 1, items: 3, work: 1_700_000, perHelper: 2_100_000},
+		run:   timeline.Run{Plan: &plan.Plan{Items: []plan.Item{{End: 1}, {End: 1}, {End: 1}}, Units: make([]plan.Unit, 3)}},
+	}
+	for lanes, says := range map[[3]int]string{
+		{0, 0, 0}: "1 of 4 threads takes all 3 items: their 1.7 million",
+		{0, 1, 0}: "2 of 4 threads take all 3 items: their 1.7 million",
+		{0, 1, 2}: "",
+	} {
+		trace := &backend.Trace{Lanes: 4, End: 9, Merges: []backend.Span{{Lane: backend.NoLane}, {Lane: backend.NoLane}, {Lane: backend.NoLane}}}
+		for _, lane := range lanes {
+			trace.Items = append(trace.Items, backend.Span{Lane: lane, Begin: 1, End: 2})
+		}
+		d.run.Trace, d.traces = trace, []*backend.Trace{trace}
+		r := d.report(1)
+		worked := 0
+		for _, w := range r.Workers {
+			worked += min(w.Items, 1)
+		}
+		if !strings.HasPrefix(r.Asleep, says) || says == "" && r.Asleep != "" || r.Woken != worked {
+			t.Errorf("items on %v: %d woken, %q, want %d and %q", lanes, r.Woken, r.Asleep, worked, says)
+		}
+	}
+	small := "../../testdata/real/layer19.safetensors"
+	for _, threads := range []string{"1", "2", "4"} {
+		told := objects(t, want(t, exitDone, "trace", small, "--no-tuned", "--rounds=3", "--threads="+threads, "--json").stdout)
+		for _, made := range told[0]["decodes"].([]any) {
+			decode, worked := made.(map[string]any), 0
+			for _, w := range decode["workers"].([]any) {
+				if w.(map[string]any)["items"] != 0.0 {
+					worked++
+				}
+			}
+			if said, told := decode["asleep"].(string); told && !strings.HasPrefix(said, fmt.Sprint(worked, " of ", threads)) {
+				t.Errorf("%s threads: %d took items, but told is %q", threads, worked, said)
+			}
 		}
 	}
 }

@@ -31,6 +31,15 @@ func (f tuned) wakes(info backend.Info, shape attn.Shape, p *plan.Plan) woken {
 	return w
 }
 
+// atLeast is w where so many worked: right after another step a thread is still awake, and half of the work is enough.
+// Of other backends it is still nothing.
+func (w woken) atLeast(worked int) woken {
+	if w.threads > 0 {
+		w.workers = max(w.workers, worked)
+	}
+	return w
+}
+
 // why says who computes, and why threads sleep that would have had an item; "" if none does.
 func (w woken) why() string {
 	if w.workers >= min(w.threads, w.items) {
