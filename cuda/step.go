@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
@@ -75,10 +74,6 @@ func (g *GPU) NewStep(c StepConfig) (*Step, error) {
 	step, err := g.b.NewStep(inner)
 	if err != nil {
 		return nil, err
-	}
-	// The step may be launched in another stream, which knows nothing of the uploads.
-	if err := g.b.Do(func() error { return g.b.Stream().Synchronize() }); err != nil {
-		return nil, errors.Join(err, step.Close())
 	}
 	return &Step{g, step}, nil
 }

@@ -65,7 +65,7 @@ type Step struct {
 	traced []tracedBlock // of a traced step
 }
 
-// NewStep puts a step on the device.
+// NewStep puts a step on the device, and waits until it is there.
 func (b *Backend) NewStep(c StepConfig) (*Step, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,14 @@ func (b *Backend) NewStep(c StepConfig) (*Step, error) {
 	}
 	var s *Step
 	err := b.ctx.Do(func() (err error) {
-		s, err = b.newStep(c)
+		if s, err = b.newStep(c); err != nil {
+			return err
+		}
+		// It may be launched in another stream, which knows nothing of the uploads, and
+		// early: see overlaps.
+		if err = b.stream.Synchronize(); err != nil {
+			err = errors.Join(err, s.free())
+		}
 		return err
 	})
 	if err != nil {
@@ -247,19 +254,31 @@ func (s *Step) scratch(m *merges, stateRows, stateDim int) error {
 // docs/calibration-gpu.md.
 const overlapBytes = 3 << 29
 
-// overlaps lets launches start early where their blocks need no memory to find their
-// keys, or first wait for what is ahead: works and page tables are read through L1,
-// which may still hold what was at their addresses before. Regular steps of one wave
-// also ask for their first tiles while they wait.
+// overlaps lets launches start before the one ahead in their stream has ended. What their
+// blocks read by then is written by nobody who may still run:
+//
+//   - the launch's parameters lie in its own constant bank;
+//   - works and page ids are copied from the host when the step is made, and NewStep
+//     returns when they are there (Decode launches behind the copies, in their stream,
+//     where an early start is early only of other kernels). They change only by Follow, of
+//     steps with capacities, and those wait before they read anything at all: their
+//     lengths may be written by any kernel ahead;
+//   - what they ask to come to L2 they do not read. Who still writes it writes to L2.
+//
+// That memory was another step's before. L1 may still hold what was there, which no
+// early start clears away: works and page ids are loaded past it. Queries, keys, values,
+// scales, slopes, sinks and masks are read behind the wait, and partial states and counters
+// after that: they are free when the launch ahead, of this step perhaps, has ended.
+//
+// Steps of one wave also ask for their first tiles while they wait.
 func (s *Step) overlaps(c StepConfig, blocks int) {
 	keys := 0 // of all KV heads
 	for _, it := range c.Plan.Items {
 		keys += it.End - it.Begin
 	}
 	bits := c.Shape.KeyDim*c.K.Type.Bits() + c.Shape.ValueDim*c.V.Type.Bits()
-	regular := s.params.regular.splits != 0
-	s.overlap = s.b.overlap && (regular || c.Capacity != nil) && keys <= overlapBytes/bits*8
-	if s.overlap && regular && blocks <= s.kernel.width {
+	s.overlap = s.b.overlap && keys <= overlapBytes/bits*8
+	if s.overlap && c.Capacity == nil && blocks <= s.kernel.width {
 		s.params.near = int32(s.kernel.stages) - 1
 	}
 }

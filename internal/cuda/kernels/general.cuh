@@ -62,7 +62,7 @@ __device__ inline void find_keys(const Params &p, const Work &w, GeneralScratch 
   for (int j = threadIdx.x; j < count; j += blockDim.x) {
     int slot;
     int entry = page_of(p, first + j, slot);
-    int64_t page = w.page >= 0 ? w.page : p.pages[w.page_table + entry];
+    int64_t page = w.page >= 0 ? w.page : page_at(p, w, entry);
     t.k[j] = row_offset(p.k, w.head, page, slot);
     t.v[j] = row_offset(p.v, w.head, page, slot);
     t.k_scale[j] = row_scale(p.k_scales, page, w.head, slot);

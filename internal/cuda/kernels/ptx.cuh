@@ -72,11 +72,32 @@ __device__ __forceinline__ void load_matrix4_trans(uint32_t (&r)[4], uint32_t ad
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address));
 }
 
+// Loads past L1, which may still hold what was at the address before: the only ones
+// that may come before wait_for_earlier_kernels.
+__device__ __forceinline__ int32_t load_past_l1(const int32_t *from) {
+  int32_t x;
+  asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(x) : "l"(from));
+  return x;
+}
+
+__device__ __forceinline__ uint4 load_past_l1(const uint4 *from) {
+  uint4 x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from));
+  return x;
+}
+
 // Two floats, or zeros where !read; the load starts here.
 __device__ __forceinline__ float2 load_pair(const float *from, bool read) {
   float2 x;
-  asm volatile("{.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\tmov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t@p ld.global.nc.v2.f32 {%0, %1}, [%2];}"
-               : "=f"(x.x), "=f"(x.y) : "l"(from), "r"(static_cast<int>(read)));
+  asm volatile("{.reg .pred p;\n\tsetp.ne.b32 p, %3, 0;\n\tmov.f32 %0, 0f00000000;\n\tmov.f32 %1, 0f00000000;\n\t@p ld.global.v2.f32 {%0, %1}, [%2];}"
+               : "=f"(x.x), "=f"(x.y) : "l"(from), "r"(static_cast<int>(read)) : "memory");
+  return x;
+}
+
+// One float, likewise.
+__device__ __forceinline__ float load_one(const float *from, bool read) {
+  float x;
+  asm volatile("{.reg .pred p;\n\tsetp.ne.b32 p, %2, 0;\n\tmov.f32 %0, 0f00000000;\n\t@p ld.global.f32 %0, [%1];}" : "=f"(x) : "l"(from), "r"(static_cast<int>(read)) : "memory");
   return x;
 }
 

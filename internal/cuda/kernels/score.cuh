@@ -3,6 +3,7 @@
 #pragma once
 #include "merge.cuh"
 #include "params.cuh"
+#include "ptx.cuh"
 
 namespace flashdec {
 
@@ -25,12 +26,28 @@ __device__ __forceinline__ void follow_length(const Params &p, Work &w) {
   w.end = begin + min(((w.split + 1) * each + min(w.split + 1, more)) * p.regular.step, keys);
 }
 
+// Works and page ids come past L1: blocks read them before the kernels ahead have ended.
+__device__ __forceinline__ Work load_work(const Work *from) {
+  constexpr int kLoads = sizeof(Work) / sizeof(uint4);
+  uint4 x[kLoads];
+#pragma unroll
+  for (int i = 0; i < kLoads; i++) x[i] = load_past_l1(reinterpret_cast<const uint4 *>(from) + i);
+  Work w;
+  memcpy(&w, x, sizeof(w));
+  return w;
+}
+
+// The page of an entry of the sequence's table.
+__device__ __forceinline__ int32_t page_at(const Params &p, const Work &w, int entry) {
+  return load_past_l1(p.pages + w.page_table + entry);
+}
+
 // The work of this block.
 __device__ __forceinline__ Work work_of(const Params &p) {
   const Regular &e = p.regular;
   Work w;
   if (e.splits == 0) {
-    w = p.works[blockIdx.x];
+    w = load_work(p.works + blockIdx.x);
     if (p.lens) follow_length(p, w);
     return w;
   }

@@ -47,7 +47,7 @@ template <class S>
 __device__ __forceinline__ int32_t page_for(const Params &p, const Work &w, const Walk &walk, int key) {
   if (w.page >= 0) return w.page;
   int slot, mine = walk.together == S::kTile ? key : key + threadIdx.x % S::kTile;
-  return mine < w.end && key < w.end ? p.pages[w.page_table + page_of(p, max(mine, w.begin), slot)] : 0;
+  return mine < w.end && key < w.end ? page_at(p, w, page_of(p, max(mine, w.begin), slot)) : 0;
 }
 
 // Start the way of a tile's keys and values to L2. It may be done before the kernels
