@@ -23,11 +23,11 @@ const (
 	maxGeneralDim = 8192 // two rows of o fit in any GPU's shared memory
 )
 
-// variant is one kernel: tensor cores for elements of 16 or 8 bits and dims up to
+// variant is one kernel: tensor cores for elements of any type and dims up to
 // the given, or the general one.
 type variant struct {
 	name     string
-	bytes    int // of an element
+	bits     int // of an element
 	keyDim   int // padded; 0 in the general kernel
 	valueDim int
 	rows     int // query rows a block takes
@@ -52,11 +52,13 @@ type padded struct{ key, value, rows int }
 
 // paddedDims are the instantiations for each element type, smallest first.
 var paddedDims = map[kv.DType][]padded{
+	kv.F32:    {{64, 64, 8}, {128, 128, 8}, {256, 256, 8}},
 	kv.F16:    {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
 	kv.BF16:   {{64, 64, 16}, {128, 128, 16}, {192, 128, 8}, {256, 256, 8}},
 	kv.F8E4M3: {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 	kv.F8E5M2: {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 	kv.I8:     {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
+	kv.I4:     {{64, 64, 8}, {128, 128, 16}, {256, 256, 8}},
 }
 
 // choose returns the kernel for a step: rows is the most query rows of an item.
@@ -74,7 +76,7 @@ func choose(k, v Plane, keyDim, valueDim, rows int) variant {
 		}
 		return variant{
 			name:   fmt.Sprintf("decode_%s_%d_%d_%d", k.Type, d.key, d.value, set),
-			bytes:  k.Type.Bits() / 8,
+			bits:   k.Type.Bits(),
 			keyDim: d.key, valueDim: d.value, rows: set * rowsPerSet,
 		}
 	}
@@ -93,9 +95,13 @@ func (p Plane) inChunks(dim int) bool {
 // tileBytes is a ring entry of one warp (Sizes::kTileBytes): keys, values, and the
 // scales of codes.
 func (v variant) tileBytes() int {
-	bytes := maxTile * (v.keyDim + v.valueDim)
-	if v.bytes == 1 {
-		bytes += 2 * maxTile * 4
+	keys := maxTile
+	if v.bits > 8 {
+		keys = maxTile / 2
+	}
+	bytes := keys * (v.keyDim + v.valueDim) * v.bits / 8
+	if v.bits <= 8 {
+		bytes += 2 * keys * 4
 	}
 	return bytes
 }

@@ -57,8 +57,16 @@ extern "C" __global__ void __launch_bounds__(128) store_rows(const __grid_consta
   DECODE_UNTRACED(name, type, 128, 128, 2) \
   DECODE_UNTRACED(name, type, 256, 256, 1)
 
+// float32 has 16 keys a tile, twice the bytes: groups above 8 read them twice.
+#define FLOAT_DIMS(name, type)             \
+  DECODE_UNTRACED(name, type, 64, 64, 1)   \
+  DECODE_UNTRACED(name, type, 128, 128, 1) \
+  DECODE_UNTRACED(name, type, 256, 256, 1)
+
+FLOAT_DIMS(f32, float)
 DIMS(bf16, __nv_bfloat16)
 DIMS(f16, __half)
 CODE_DIMS(e4m3, E4M3)
 CODE_DIMS(e5m2, E5M2)
 CODE_DIMS(int8, Int8)
+CODE_DIMS(int4, Int4)

@@ -1,5 +1,5 @@
-// One block's work on the tensor cores, for bf16, f16, e4m3, e5m2 and int8 keys and
-// values.
+// One block's work on the tensor cores, for keys and values of f32, bf16, f16, e4m3,
+// e5m2, int8 and int4.
 //
 // A warp walks its own tiles of 16 keys, or 32 of one byte an element: warp i
 // takes tiles i, i + warps, … of the block's keys, through a ring of tiles in shared memory that it fills
@@ -10,7 +10,9 @@
 // and g + 8 of a result, so their sum costs one addition, and q and the weights
 // keep 16 (bf16) or 22 (f16 and codes) bits at no further product. Scores of int8
 // keys are products of integers (m16n8k32): q is a fixed-point number of four 8-bit
-// digits, two products of two digits each, and no key is widened.
+// digits, two products of two digits each, and no key is widened; those of int4 become
+// bytes by a shift and a mask. float32 keys and values are the sum of two parts of 11
+// bits, like q and the weights beside them: twice two products of tf32 (m16n8k8).
 //
 // Scales come in beside the codes: of keys that tokens share, into q and its unit;
 // a token's own, into its score; of values that tokens share, into o when the walk
@@ -25,7 +27,7 @@
 namespace flashdec {
 
 template <class T>
-using Product = Half<typename Operand<T>::Type>;
+using Product = Parts<typename Operand<T>::Type>;
 
 // A row of q as a thread needs it: two pairs of dims a step, from memory.
 template <int kSteps>
@@ -39,8 +41,10 @@ template <class T, int kSteps>
 __device__ __forceinline__ void load_q(Query<kSteps> &q, const float *from, int dim) {
 #pragma unroll
   for (int i = 0; i < kSteps * 2; i++) {
-    int d = i / 2 * 16 + query_dim<T>() + i % 2 * kQueryPair<T>;
-    q.x[i / 2][i % 2] = load_pair(from + d, from && d < dim);
+    int d = query_dim<T>(i);
+    float2 &x = q.x[i / 2][i % 2];
+    if constexpr (kPairStep<T> == 1) x = load_pair(from + d, from && d < dim);
+    else x = {load_one(from + d, from && d < dim), load_one(from + d + kPairStep<T>, from && d + kPairStep<T> < dim)};
   }
 }
 
@@ -63,14 +67,18 @@ __device__ __forceinline__ void split_q(uint32_t (&a)[4], const float2 (&x)[2], 
 }
 
 // The same for two steps, as digits: the numbers are d0 + 256·d1 + 65536·d2 + 2^24·d3,
-// each digit from −128 to 127; a holds those of the first step, then of the second.
+// each digit from −128 to 127; a holds those of the first step, then of the second. Of
+// 4-bit codes a step has the even dims of the two, the next the odd ones.
+template <class T>
 __device__ __forceinline__ void digits_of_q(uint32_t (&low)[4], uint32_t (&high)[4], const float2 (*x)[2], float by) {
 #pragma unroll
   for (int step = 0; step < 2; step++) {
     uint32_t digits[4] = {};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      int y = __float2int_rn((i % 2 ? x[step][i / 2].y : x[step][i / 2].x) * by);
+      float2 pair = kBits<T> == 8 ? x[step][i / 2] : x[i / 2][i % 2];
+      bool second = kBits<T> == 8 ? i % 2 : step;
+      int y = __float2int_rn((second ? pair.y : pair.x) * by);
 #pragma unroll
       for (int d = 0; d < 4; d++, y = (y + 128) >> 8) digits[d] |= (y & 255) << 8 * i;
     }
@@ -128,13 +136,14 @@ __device__ __forceinline__ void operand_q(uint32_t (&a)[4], int at, const uint32
 }
 
 // Scores of a part of the tile: s[set][keys 8i + 2t, + 1] = q·k, unscaled.
-template <class S, int kSets>
+template <class T, class S, int kSets>
 __device__ __forceinline__ void multiply_digits(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
   int32_t c[2][kSets][2][4] = {};  // low digits, high digits
+  uint32_t x[4];
 #pragma unroll
   for (int pair = 0; pair < S::kSteps / 2; pair++) {
     uint32_t b[4];
-    load_codes<S>(b, keys, pair);
+    load_codes<T, S>(b, x, keys, pair);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
 #pragma unroll
@@ -157,10 +166,42 @@ __device__ __forceinline__ void multiply_digits(float (&s)[kSets][2][2], uint32_
       }
 }
 
+// The same of float32 keys: c[0] sums the products with their high parts, c[1] those
+// with the rest.
+template <class S, int kSets>
+__device__ __forceinline__ void multiply_floats(float (&c)[2][kSets][2][4], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < S::kSteps; step++) {
+    uint32_t hi[2][4], lo[2][4];  // keys 0 to 7, 8 to 15: four dims of each of four chunks
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      uint32_t x[4];
+      load_matrix4(x, keys + chunk_at<S::kKeyBytes>(half * 8 + lane % 8, step * 4 + lane / 8));
+#pragma unroll
+      for (int i = 0; i < 4; i++) split_tf32(x[i], hi[half][i], lo[half][i]);
+    }
+#pragma unroll
+    for (int set = 0; set < kSets; set++) {
+      uint32_t whole[4];
+      operand_q<S>(whole, set * S::kSteps + step, q, shared_q);
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        uint32_t a[4];
+        split_tf32(whole[i], a[0], a[1]), split_tf32(whole[i + 1], a[2], a[3]);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          mma_tf32(c[0][set][half], a, hi[half][i], hi[half][i + 1]);
+          mma_tf32(c[1][set][half], a, lo[half][i], lo[half][i + 1]);
+        }
+      }
+    }
+  }
+}
+
+// The same of 16-bit operands: keys 0 to 7, then 8 to 15, of c[i].
 template <class T, class S, int kSets>
-__device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
-  if constexpr (kDigits<T>) return multiply_digits<S, kSets>(s, keys, q, shared_q);
-  float c[2][kSets][2][4] = {};  // two independent sums hide the latency
+__device__ __forceinline__ void multiply_halves(float (&c)[2][kSets][2][4], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
 #pragma unroll
   for (int pair = 0; pair < S::kSteps / 2; pair++) {
     uint32_t b[2][4];
@@ -176,22 +217,67 @@ __device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t key
       }
     }
   }
-#pragma unroll
-  for (int set = 0; set < kSets; set++)
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-      for (int j = 0; j < 2; j++)
-        s[set][i][j] = (c[0][set][i][j] + c[0][set][i][j + 2]) + (c[1][set][i][j] + c[1][set][i][j + 2]);
 }
 
-// o += weights · V of a part of the tile.
+template <class T, class S, int kSets>
+__device__ __forceinline__ void multiply_k(float (&s)[kSets][2][2], uint32_t keys, const uint32_t (*q)[4], const uint4 *shared_q) {
+  if constexpr (kDigits<T>) {
+    multiply_digits<T, S, kSets>(s, keys, q, shared_q);
+  } else {
+    float c[2][kSets][2][4] = {};  // two independent sums hide the latency
+    if constexpr (kBits<T> == 32) multiply_floats<S, kSets>(c, keys, q, shared_q);
+    else multiply_halves<T, S, kSets>(c, keys, q, shared_q);
+#pragma unroll
+    for (int set = 0; set < kSets; set++)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+          s[set][i][j] = (c[0][set][i][j] + c[0][set][i][j + 2]) + (c[1][set][i][j] + c[1][set][i][j + 2]);
+  }
+}
+
+// o += weights · V of a part of the tile, of float32. A product's columns t and t + 4 are
+// keys 2t and 2t + 1, whose weights the thread has; its tiles are every fourth dim.
+template <class S, int V, int kSets>
+__device__ __forceinline__ void multiply_float_values(WarpState<V, kSets> &x, uint32_t values, const uint32_t (&whole)[kSets][4]) {
+  int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    uint32_t a[kSets][4];
+#pragma unroll
+    for (int set = 0; set < kSets; set++) {
+      split_tf32(whole[set][2 * half], a[set][0], a[set][1]);
+      split_tf32(whole[set][2 * half + 1], a[set][2], a[set][3]);
+    }
+#pragma unroll
+    for (int c = 0; c < V / 32; c++) {
+      uint32_t hi[2][4], lo[2][4];
+#pragma unroll
+      for (int k = 0; k < 2; k++) {
+        float4 v = load_shared4(values + chunk_at<S::kValueBytes>(half * 8 + 2 * t + k, c * 8 + g));
+        split_tf32(__float_as_uint(v.x), hi[k][0], lo[k][0]), split_tf32(__float_as_uint(v.y), hi[k][1], lo[k][1]);
+        split_tf32(__float_as_uint(v.z), hi[k][2], lo[k][2]), split_tf32(__float_as_uint(v.w), hi[k][3], lo[k][3]);
+      }
+#pragma unroll
+      for (int set = 0; set < kSets; set++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) mma_tf32(x.o[set][4 * c + i], a[set], hi[0][i], hi[1][i]);
+#pragma unroll
+        for (int i = 0; i < 4; i++) mma_tf32(x.o[set][4 * c + i], a[set], lo[0][i], lo[1][i]);
+      }
+    }
+  }
+}
+
+// The same of other elements.
 template <class T, class S, int V, int kSets>
-__device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t values, const uint32_t (&a)[kSets][4]) {
+__device__ __forceinline__ void multiply_half_values(WarpState<V, kSets> &x, uint32_t values, const uint32_t (&a)[kSets][4]) {
+  uint32_t chunks[4];
 #pragma unroll
   for (int pair = 0; pair < V / 32; pair++) {
     uint32_t b[2][4];
-    load_values<T, S>(b, values, pair);
+    load_values<T, S>(b, chunks, values, pair);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
 #pragma unroll
@@ -201,6 +287,12 @@ __device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t valu
       }
     }
   }
+}
+
+template <class T, class S, int V, int kSets>
+__device__ __forceinline__ void multiply_v(WarpState<V, kSets> &x, uint32_t values, const uint32_t (&a)[kSets][4]) {
+  if constexpr (kBits<T> == 32) multiply_float_values<S>(x, values, a);
+  else multiply_half_values<T, S>(x, values, a);
 }
 
 // A number for each of this thread's keys of a tile: keys 8i + 2t, + 1 of a part.
@@ -313,11 +405,11 @@ struct Operands {
       if (S::kScaled && p.k_scales.kind == kChannelScale) scale_q(from, channels);
       float by = q_exponent<T>(from);
       unit[set] = p.scale * reciprocal(by);
-      if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by) * shared_scale<S>(p.k_scales, w.head);
+      if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by * kCodeUnit<T>) * shared_scale<S>(p.k_scales, w.head);
 #pragma unroll
       for (int step = 0; step < S::kSteps; step += 2) {
         uint32_t a[2][4];
-        if constexpr (kDigits<T>) digits_of_q(a[0], a[1], from.x + step, by);
+        if constexpr (kDigits<T>) digits_of_q<T>(a[0], a[1], from.x + step, by);
         else split_q<T>(a[0], from.x[step], by), split_q<T>(a[1], from.x[step + 1], by);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -385,6 +477,22 @@ __device__ __forceinline__ void take_tile(const Params &p, WarpState<V, kSets> &
     multiply_v<T, S>(x, tile + S::kTile * S::kKeyBytes + part * kPart * S::kValueBytes, a[part]);
 }
 
+// Where four tiles' columns 2t and 2t + 1 stand among 32 dims.
+template <class T>
+__device__ __forceinline__ void store_tiles(float *o, const float (&y)[4][2]) {
+  int t = threadIdx.x % 4;
+  if constexpr (kBits<T> == 16) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) *reinterpret_cast<float2 *>(o + j * 8 + t * 2) = make_float2(y[j][0], y[j][1]);
+  } else if constexpr (kBits<T> == 8) {  // two tiles have even and odd dims
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) *reinterpret_cast<float4 *>(o + j * 8 + t * 4) = make_float4(y[j][0], y[j + 1][0], y[j][1], y[j + 1][1]);
+  } else {  // a tile has every fourth dim
+#pragma unroll
+    for (int k = 0; k < 2; k++) *reinterpret_cast<float4 *>(o + t * 8 + k * 4) = make_float4(y[0][k], y[1][k], y[2][k], y[3][k]);
+  }
+}
+
 // Write the warp's rows to shared memory, o times `values`, and report whether all
 // is finite.
 template <class T, class S, int V, int kSets>
@@ -401,22 +509,18 @@ __device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const S
     int row = set * kRows + g;
     float *o = s.o + (warp * kSets * kRows + row) * S::kLd;
 #pragma unroll
-    for (int i = 0; i < V / 16; i++) {
-      float y[4];  // columns 2t, 2t + 1 of two tiles
+    for (int i = 0; i < V / 32; i++) {
+      float y[4][2];  // columns 2t and 2t + 1 of four tiles
 #pragma unroll
-      for (int j = 0; j < 4; j++) {
-        const float(&c)[4] = x.o[set][2 * i + j / 2];
-        y[j] = (c[j % 2] + c[j % 2 + 2]) * kLower;
-        if constexpr (S::kScaled) y[j] *= values;
-        probe += y[j] * 0.0f;
-      }
-      if (row >= rows) continue;
-      if constexpr (sizeof(T) == 2) {
-        *reinterpret_cast<float2 *>(o + i * 16 + t * 2) = make_float2(y[0], y[1]);
-        *reinterpret_cast<float2 *>(o + i * 16 + 8 + t * 2) = make_float2(y[2], y[3]);
-      } else {  // the tiles have even and odd dims
-        *reinterpret_cast<float4 *>(o + i * 16 + t * 4) = make_float4(y[0], y[2], y[1], y[3]);
-      }
+      for (int j = 0; j < 4; j++)
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+          const float(&c)[4] = x.o[set][4 * i + j];
+          y[j][k] = (c[k] + c[k + 2]) * kLower;
+          if constexpr (S::kScaled) y[j][k] *= values;
+          probe += y[j][k] * 0.0f;
+        }
+      if (row < rows) store_tiles<T>(o + i * 32, y);
     }
     if (t == 0 && row < rows) s.m[row * kWarps + warp] = x.m[set], s.l[row * kWarps + warp] = sum * kLower;
   }

@@ -107,10 +107,23 @@ __device__ __forceinline__ float2 load_shared2(uint32_t address) {
   return x;
 }
 
+__device__ __forceinline__ float4 load_shared4(uint32_t address) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(address));
+  return x;
+}
+
 // a − b, of pairs of f16.
 __device__ __forceinline__ uint32_t subtract_pair(uint32_t a, uint32_t b) {
   uint32_t y;
   asm("sub.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+}
+
+// a·b + c, of pairs of f16.
+__device__ __forceinline__ uint32_t fma_pair(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t y;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(c));
   return y;
 }
 
@@ -122,12 +135,12 @@ __device__ __forceinline__ uint32_t e4m3_pair(uint32_t x) {
   return y | (nan >> 15) * 0x7fff;
 }
 
-// What differs between the 16-bit types.
+// What differs between the operands' types: a number is the sum of a high and a low part.
 template <class T>
-struct Half;
+struct Parts;
 
 template <>
-struct Half<__nv_bfloat16> {
+struct Parts<__nv_bfloat16> {
   static constexpr bool kNarrow = false;  // the exponent is a float's
   // (hi, lo): a and b each as the sum of two, packed in pairs.
   static __device__ __forceinline__ void split(float a, float b, uint32_t &hi, uint32_t &lo) {
@@ -145,7 +158,7 @@ struct Half<__nv_bfloat16> {
 };
 
 template <>
-struct Half<__half> {
+struct Parts<__half> {
   static constexpr bool kNarrow = true;  // largest 65504, smallest 2^-24
   static __device__ __forceinline__ void split(float a, float b, uint32_t &hi, uint32_t &lo) {
     __half2 h = __floats2half2_rn(a, b);
@@ -161,11 +174,38 @@ struct Half<__half> {
   }
 };
 
+// The mantissa's bits that mma_tf32 takes.
+constexpr uint32_t kTf32Bits = 0xffffe000;
+
+// The part of x that mma_tf32 takes, and the rest, of which it takes 11 bits more. The
+// rest of an infinity is NaN.
+__device__ __forceinline__ void split_tf32(uint32_t x, uint32_t &hi, uint32_t &lo) {
+  hi = x & kTf32Bits;
+  lo = __float_as_uint(__uint_as_float(x) - __uint_as_float(hi));
+}
+
+// float32 operands stay whole until their product, which splits them.
+template <>
+struct Parts<float> {
+  static constexpr bool kNarrow = false;
+  static __device__ __forceinline__ void split(float a, float b, uint32_t &first, uint32_t &second) {
+    first = __float_as_uint(a), second = __float_as_uint(b);
+  }
+};
+
 // Products of 8-bit integers, m16n8k32: as the others', with four bytes in place of
 // each pair, the columns 4t to 4t + 3 and 16 + 4t to 16 + 4t + 3 of 32.
 __device__ __forceinline__ void mma_int8(int32_t (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Products of numbers of 11 bits, m16n8k8: one number in place of each pair, the columns
+// t and t + 4 of 8.
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 

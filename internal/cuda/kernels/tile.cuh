@@ -8,13 +8,16 @@ namespace flashdec {
 constexpr int kPart = 16;      // keys a product
 constexpr int kRows = 8;       // query rows a product
 
+template <class T>
+constexpr int kBits = 8 * sizeof(T);  // of an element
+
 // The sizes that elements T, key dim K, value dim V (both up to the given, a whole
 // number of 16-byte chunks) and kSets sets of 8 query rows bring with them.
 template <class T, int K, int V, int kSets>
 struct Sizes {
-  static constexpr int kKeyBytes = K * sizeof(T), kValueBytes = V * sizeof(T);
-  static constexpr bool kScaled = sizeof(T) == 1;
-    static constexpr int kTile = 32 / sizeof(T);  // keys a warp takes at once
+  static constexpr int kKeyBytes = K * kBits<T> / 8, kValueBytes = V * kBits<T> / 8;
+  static constexpr bool kScaled = kBits<T> <= 8;
+  static constexpr int kTile = kScaled ? 32 : 16;  // keys a warp takes at once
   static constexpr int kParts = kTile / kPart;
   static constexpr int kScales = kTile * (kKeyBytes + kValueBytes);  // offset of the tile's scales
   static constexpr int kTileBytes = kScales + (kScaled ? 2 * kTile * 4 : 0);
@@ -25,10 +28,10 @@ struct Sizes {
 };
 
 // Where chunk c (16 bytes) of row r lies: ldmatrix reads eight rows' chunks
-// without a bank conflict. Rows of 64 bytes lie in pairs.
+// without a bank conflict. Rows of 64 bytes lie in pairs, rows of 32 in fours.
 template <int kRowBytes>
 __device__ __forceinline__ uint32_t chunk_at(int row, int chunk) {
-  int swap = kRowBytes >= 128 ? row & 7 : row >> 1 & 3;
+  int swap = kRowBytes >= 128 ? row & 7 : kRowBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
   return row * kRowBytes + ((chunk ^ swap) << 4);
 }
 
