@@ -93,7 +93,7 @@ type params struct {
 	vType       int32
 	keyChunks   int32
 	valueChunks int32
-	_           int32
+	next        NextStart
 }
 
 type storeParams struct {

@@ -38,9 +38,21 @@ type StepConfig struct {
 	// and page tables are then read when the step runs (see [Step.Follow]), and the
 	// plan's splits are cut anew for them.
 	Capacity []int
+	// Next is when the launch behind one of this step's may start.
+	Next NextStart
 
 	traced bool // by the traced build of the kernels
 }
+
+// NextStart is when the next launch in the stream may start, where it is one that can
+// start before the one ahead has ended: NextStart of kernels/params.cuh.
+type NextStart int32
+
+const (
+	NextAtLastTile NextStart = iota // when all blocks have asked for their last keys
+	NextAtState                     // when they have stored their partial states
+	NextAtEnd
+)
 
 // Step is a decode step whose plan, page tables and scratch lie on the device.
 // It can be launched any number of times, one launch after the other.
@@ -158,6 +170,7 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		scale:    float32(scale),
 		softcap:  float32(c.Options.Softcap),
 		stages:   int32(s.kernel.stages),
+		next:     c.Next,
 	}
 	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
 	pages, tables := pageTables(c)

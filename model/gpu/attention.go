@@ -28,7 +28,7 @@ func (s *steps) plan(room int) error {
 		if err != nil {
 			return err
 		}
-		c := cuda.StepConfig{Shape: s.n.Shape, Options: s.n.Attention[k], Plan: planned.Plan(), KV: s.layerView(k, 0)}
+		c := cuda.StepConfig{Shape: s.n.Shape, Options: s.n.Attention[k], Plan: planned.Plan(), KV: s.layerView(k, 0), Next: s.d.next}
 		for _, n := range s.in.Lens[k] {
 			c.Capacity = max(c.Capacity, n+room)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ var (
 	decodeOut    = flag.String("measure-decode", "", "time decode steps of a made-up model of eight thousand million weights, and append rows to FILE")
 	decodeCommit = flag.String("measure-commit", "", "commit to record")
 	decodeLayers = flag.Int("measure-layers", 32, "layers of the made-up model")
+	decodeBehind = flag.String("measure-behind", "tile", "when the product behind attention may start, separated by commas: tile, state, end, or late: only when attention has ended")
 	decodeMost   = flag.Int("measure-most", 128<<10, "longest context")
 )
 
@@ -195,36 +197,50 @@ func TestMeasureDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	behind := strings.Split(*decodeBehind, ",")
 	for splits, eng := range []*flashdec.Engine{eng, whole} {
-		r, err := model.NewRunner(m, model.Options{
-			Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: *decodeMost + 1024,
-			BatchTokens: 1024,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := timePrompt(d, r); err != nil {
-			t.Fatal(err)
-		}
-		for n := 1 << 10; n <= *decodeMost; n *= 2 {
-			row, err := timeDecode(d, m, r, n, splits)
+		for _, when := range behind[:len(behind)*(1-splits)+splits] { // the unsplit form with the first
+			next, ok := behindAttention[when]
+			if !ok {
+				t.Fatalf("-measure-behind is %q, want tile, state, end or late", when)
+			}
+			inner.next, inner.late = next, when == "late"
+			r, err := model.NewRunner(m, model.Options{
+				Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: *decodeMost + 1024,
+				BatchTokens: 1024,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			row.Commit, row.Command, row.GPUs = *decodeCommit, "go test ./model/gpu -run TestMeasureDecode -measure-decode FILE", 1
-			row.Device, row.Kernel = eng.Info().Device, eng.Info().Kernel
-			line, err := json.Marshal(row)
-			if err != nil {
+			if err := timePrompt(d, r); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
+			for n := 1 << 10; n <= *decodeMost; n *= 2 {
+				fmt.Printf("%-5s ", when)
+				row, err := timeDecode(d, m, r, n, splits)
+				if err != nil {
+					t.Fatal(err)
+				}
+				row.Commit, row.Command, row.GPUs = *decodeCommit, "go test ./model/gpu -run TestMeasureDecode -measure-decode FILE", 1
+				row.Device, row.Kernel = eng.Info().Device, eng.Info().Kernel
+				line, err := json.Marshal(row)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Close(); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
 		}
 	}
+}
+
+// behindAttention is when the product behind attention may start.
+var behindAttention = map[string]cuda.NextStart{
+	"tile": cuda.NextAtLastTile, "state": cuda.NextAtState, "end": cuda.NextAtEnd, "late": cuda.NextAtEnd,
 }
 
 // timePrompt tells how fast a prompt is read.

@@ -573,7 +573,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   for (int i = 0; i < p.stages - 1; i++) fetch<S>(p, w, walk, ring + i * S::kTileBytes);
   operands.prepare(p, w, queries, channels, shared_q);
   if constexpr (!S::kQInRegisters) __syncthreads();
-  int stage = 0;
+  int stage = 0, asked = p.next == kNextAtLastTile ? w.end : INT32_MAX;
 #pragma unroll 1
   for (int key = first; key < w.end; key += walk.step) {
     copy_wait(p.stages - 2);
@@ -581,7 +581,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
     if (key == first) mark(p, kFirstTile);
     fetch<S>(p, w, walk, ring + (stage == 0 ? p.stages - 1 : stage - 1) * S::kTileBytes);
     take_tile(p, x, operands, ring + stage * S::kTileBytes, key, shared_q);
-    if (walk.key >= w.end) let_next_kernel_start();
+    if (walk.key >= asked) let_next_kernel_start();
     stage = stage + 1 == p.stages ? 0 : stage + 1;
   }
   copy_wait<0>();

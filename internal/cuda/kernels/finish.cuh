@@ -282,6 +282,7 @@ __device__ __forceinline__ void finish(const Params &p, const Work &w, const Sta
   });
   if (place == kResult) return mark(p, kDone);
   mark(p, kStored);
+  if (p.next == kNextAtState) let_next_kernel_start();
   for (Group g = group_of(later(w)); last_to_arrive(p, g); g = all_bands(later(w))) {
     merge_group<S>(p, later(w), g);
     if (g.place == kResult) break;

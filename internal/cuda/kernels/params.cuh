@@ -79,6 +79,14 @@ struct Regular {
   int32_t page_first, page_step;
 };
 
+// When the next launch in the stream may start, if it is one that can: its blocks take
+// what this one's leave of the multiprocessors, and of the memory's rate.
+enum NextStart : int32_t {
+  kNextAtLastTile,  // when all blocks have asked for their last tiles
+  kNextAtState,     // when they have stored their states
+  kNextAtEnd,
+};
+
 struct Params {
   Plane k, v;
   Scales k_scales, v_scales;
@@ -116,6 +124,7 @@ struct Params {
   int32_t k_type, v_type; // kv.DType
   int32_t key_chunks;     // of 16 bytes a row
   int32_t value_chunks;
+  int32_t next;           // NextStart
 };
 
 static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 408, "internal/cuda/params.go");
