@@ -206,6 +206,8 @@ func (e *Engine) Plan(b Batch) (*Step, error) {
 
 		MinKeysPerSplit: e.minKeys,
 		StartKeys:       info.StartKeys,
+		Saturating:      info.Saturating,
+		MergeKeys:       info.MergeKeys,
 		MinKeysSource:   e.minKeysSource,
 	})
 	if err != nil {

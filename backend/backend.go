@@ -29,6 +29,8 @@ type Info struct {
 	// StartKeys is what starting an item costs on it, in keys of time; 0 leaves it to
 	// the plan.
 	StartKeys int
+	// Saturating and MergeKeys are plan.Config's of the same names.
+	Saturating, MergeKeys int
 	// Traces says that it fills Launch.Trace.
 	Traces bool
 }

@@ -61,6 +61,8 @@ type balance struct {
 	tile  int // heads of a tile
 	width int
 	least int // keys of a split
+	few   int // processors that read as fast as all
+	merge int // keys that a split adds to the end
 	work  int // of all items, overheads left out
 	runs  []run
 	loads levels
@@ -91,7 +93,7 @@ func (cfg *Config) balance(cuts []cut) int {
 
 func newBalance(cfg *Config, cuts []cut, tile int) *balance {
 	tiles := ceil(cfg.NumKVHeads, tile)
-	b := &balance{cuts: cuts, tiles: tiles, tile: ceil(cfg.NumKVHeads, tiles), width: cfg.Width, least: cfg.minKeys(), time: maxInt}
+	b := &balance{cuts: cuts, tiles: tiles, tile: ceil(cfg.NumKVHeads, tiles), width: cfg.Width, least: cfg.minKeys(), few: cfg.saturating(), merge: cfg.MergeKeys, time: maxInt}
 	for i := range cuts {
 		b.work += cuts[i].keys() * cuts[i].keyWork() * b.tile * tiles
 	}
@@ -110,6 +112,9 @@ var waves = [...]int{1, 2, 3, 4, 6, 8}
 func (b *balance) search() {
 	b.best = make([]int, len(b.cuts))
 	if b.try(b.work+1, false) {
+		return
+	}
+	if b.few < b.width && b.try(max(1, b.work/b.few), false) {
 		return
 	}
 	for _, w := range waves {
@@ -191,7 +196,29 @@ func (b *balance) simulate() (end, apart int) {
 	if len(b.runs) > 0 {
 		largest = b.runs[0].work * b.tile
 	}
-	return max(l.top, (l.sum+sand)/b.width), b.apart(largest)
+	return max(b.alone(l.top), (l.sum+sand)/b.width) + b.gather(), b.apart(largest)
+}
+
+// alone is the time of a processor's load where few are busy: it then reads at the rate
+// of one of few.
+func (b *balance) alone(load int) int {
+	if b.few == b.width {
+		return load
+	}
+	return load / b.width * b.few
+}
+
+// gather is what the merge of most states adds to the end.
+func (b *balance) gather() int {
+	most := 0
+	if b.merge > 0 {
+		for i := range b.cuts {
+			if c := &b.cuts[i]; c.n > 1 {
+				most = max(most, c.n*b.merge*c.keyWork()*b.tile)
+			}
+		}
+	}
+	return most
 }
 
 // apart is how far processors end apart whose largest item takes so long.
@@ -203,6 +230,14 @@ func (b *balance) apart(largest int) int {
 		return largest / straggleTiles
 	}
 	return largest / straggle
+}
+
+// saturating is the configuration's Saturating, or all processors.
+func (cfg *Config) saturating() int {
+	if cfg.Saturating != 0 {
+		return cfg.Saturating
+	}
+	return cfg.Width
 }
 
 // startKeys is the configuration's StartKeys, or the default.

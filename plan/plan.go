@@ -42,6 +42,12 @@ type Config struct {
 	// StartKeys is what starting an item costs, in keys of time; 0 is 32. A larger one
 	// makes fewer items.
 	StartKeys int
+	// Saturating is how many processors read as fast as all of them together, at most
+	// Width; 0 is Width. A step whose merges count then leaves the others idle.
+	Saturating int
+	// MergeKeys is what every split of a unit adds to the step's end, in keys of time of a
+	// processor's share: the last one to arrive gathers the others' states. At most LeastKeysPerSplit; 0 is none.
+	MergeKeys int
 	// MinKeysSource says where MinKeysPerSplit came from, for Reason: "tuned on
 	// 2026-11-30", "the backend's".
 	MinKeysSource string

@@ -37,6 +37,7 @@ type Backend struct {
 	stream  *nv.Stream
 	kernels map[variant]*kernel
 	tuning  tuning
+	costs   costs              // for the plan
 	owners  map[owner]struct{} // of device memory: stores and steps that are not closed
 }
 
@@ -96,6 +97,7 @@ func (b *Backend) describe(dev nv.Device) error {
 	b.overlap = *major >= 9
 	b.stepBytes = stepBytes
 	b.tuning = tuningFor(b.sharedLimit)
+	b.costs = chosenCosts
 	return nil
 }
 
@@ -143,6 +145,12 @@ func (b *Backend) tracedModule() (*nv.Module, error) {
 	return b.tracing, err
 }
 
+// costs are what a plan is told; docs/calibration-gpu.md.
+type costs struct{ saturating, mergeKeys int }
+
+// chosenCosts leave the plan as it was before it knew them: what a GPU shows decides.
+var chosenCosts = costs{}
+
 // startKeys is what a block costs before its first key and after its last, about
 // 3.5 µs at a multiprocessor's share of the memory's rate; docs/calibration-gpu.md.
 const startKeys = 256
@@ -152,13 +160,15 @@ const startKeys = 256
 // where filling all of them would take a second wave (docs/calibration-gpu.md).
 func (b *Backend) Info() backend.Info {
 	return backend.Info{
-		Name:      "cuda",
-		Device:    b.name,
-		Kernel:    build.Kernels.For(b.capability[0], b.capability[1]).Arch(),
-		Width:     b.multiprocessors &^ 7,
-		QueryTile: maxRows,
-		StartKeys: startKeys,
-		Traces:    true,
+		Name:       "cuda",
+		Device:     b.name,
+		Kernel:     build.Kernels.For(b.capability[0], b.capability[1]).Arch(),
+		Width:      b.multiprocessors &^ 7,
+		QueryTile:  maxRows,
+		StartKeys:  startKeys,
+		Saturating: b.costs.saturating,
+		MergeKeys:  b.costs.mergeKeys,
+		Traces:     true,
 	}
 }
 

@@ -22,6 +22,7 @@ var (
 	measureOut    = flag.String("measure", "", "time the suites and write JSON lines to this file")
 	measureCases  = flag.String("measure-cases", ".", "regular expression of the cases to time, suite/name")
 	measureTuning = flag.String("measure-tunings", "0:0:0:0", "geometries to time, warps:KiB:splits:keys a split, 0 for what the backend chooses, separated by commas")
+	measureCosts  = flag.String("measure-costs", "", "costs to plan with, one after the other, processors that saturate the memory:keys a merge, separated by commas; empty for the backend's")
 	measureCommit = flag.String("measure-commit", "", "commit to record")
 	measureTrace  = flag.Bool("measure-trace", false, "print where blocks spend their time, by the traced build")
 	measureLimit  = flag.Int("measure-max-mb", 8192, "skip cases with more KV than this")
@@ -98,7 +99,10 @@ func TestMeasure(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for _, tuning := range strings.Split(*measureTuning, ",") {
+			for i, tuning := range tunings() {
+				if err := setCosts(b, i); err != nil {
+					return err
+				}
 				r, err := m.time(c, tuning)
 				if err != nil {
 					return fmt.Errorf("%s/%s: %w", c.suite, c.name, err)
@@ -121,14 +125,35 @@ func TestMeasure(t *testing.T) {
 				if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
 					return err
 				}
-				fmt.Printf("%-9s %-24s %-14s %-4s splits %3d  %8.2f us  apart %8.2f  floor %8.2f  ratio %.3f  %.2f TB/s\n",
-					r.Suite, r.Case, tuning, r.Tuning, r.Splits, r.Seconds*1e6, r.Apart*1e6, floor*1e6, r.Seconds/floor, r.Rate/1e12)
+				fmt.Printf("%-9s %-24s %-12s %v %-4s splits %3d  %8.2f us  apart %8.2f  floor %8.2f  ratio %.3f  %.2f TB/s\n",
+					r.Suite, r.Case, tuning, b.costs, r.Tuning, r.Splits, r.Seconds*1e6, r.Apart*1e6, floor*1e6, r.Seconds/floor, r.Rate/1e12)
 			}
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// tunings are the geometries to time; each of them with the first costs, then the
+// chosen one with the others.
+func tunings() []string {
+	list := strings.Split(*measureTuning, ",")
+	for range strings.Count(*measureCosts, ",") {
+		list = append(list, "0:0:0:0")
+	}
+	return list
+}
+
+// setCosts sets those that the i-th of the tunings is timed with.
+func setCosts(b *Backend, i int) error {
+	if *measureCosts == "" {
+		return nil
+	}
+	list := strings.Split(*measureCosts, ",")
+	at := max(0, i-strings.Count(*measureTuning, ","))
+	_, err := fmt.Sscanf(list[at], "%d:%d", &b.costs.saturating, &b.costs.mergeKeys)
+	return err
 }
 
 // time times one case.
@@ -168,8 +193,18 @@ func (m *meter) time(c timing, tuned string) (measured, error) {
 	}, err
 }
 
-// step makes the case's step: pages in random order, HND.
+// step makes the case's step.
 func (m *meter) step(c timing, splits, keys int) (*Step, StepConfig, error) {
+	sc, err := m.config(c, splits, keys)
+	if err != nil {
+		return nil, sc, err
+	}
+	s, err := m.b.newStep(sc)
+	return s, sc, err
+}
+
+// config is the case's: pages in random order, HND.
+func (m *meter) config(c timing, splits, keys int) (StepConfig, error) {
 	shape := attn.Shape{NumHeads: c.hq, NumKVHeads: c.hkv, KeyDim: c.dim, ValueDim: c.dim}
 	opt := &attn.Options{Window: c.window}
 	page := c.pageSize
@@ -182,7 +217,7 @@ func (m *meter) step(c timing, splits, keys int) (*Step, StepConfig, error) {
 	if c.scales == kv.ChannelScale {
 		v.Scales.Kind = kv.TokenScale
 	}
-	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys}
+	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys, Saturating: m.b.costs.saturating, MergeKeys: m.b.costs.mergeKeys}
 	var tables []kv.Table
 	pages := rand.New(rand.NewPCG(3, 3)).Perm(c.tokens() / page)
 	for _, n := range c.lengths() {
@@ -196,10 +231,8 @@ func (m *meter) step(c timing, splits, keys int) (*Step, StepConfig, error) {
 	}
 	pl, err := plan.New(cfg)
 	if err != nil {
-		return nil, StepConfig{}, err
+		return StepConfig{}, err
 	}
 	pl.Config.NumSplits = 0 // geometry as of a chosen plan
-	sc := StepConfig{Shape: shape, Options: opt, Plan: pl, Seqs: tables, PageSize: page, K: p, V: v}
-	s, err := m.b.newStep(sc)
-	return s, sc, err
+	return StepConfig{Shape: shape, Options: opt, Plan: pl, Seqs: tables, PageSize: page, K: p, V: v}, nil
 }

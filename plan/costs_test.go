@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// costed is a sequence of n keys on an H200, whose multiprocessors half of them saturate.
+func costed(n, heads, saturating, merge int) Config {
+	return Config{
+		Seqs: []Seq{{Len: n, NumQueries: 1}}, NumKVHeads: heads, GroupSize: 4, Width: 128, StartKeys: 256, QueryTile: 16,
+		Saturating: saturating, MergeKeys: merge,
+	}
+}
+
+// TestMergesCost: states that cost what their number is make fewer splits, where as few
+// processors read as fast; where the read takes long beside them, all are busy.
+func TestMergesCost(t *testing.T) {
+	for _, c := range []struct{ n, heads, saturating, merge, want int }{
+		{4096, 8, 0, 0, 16},
+		{4096, 8, 64, 7, 8},
+		{1024, 8, 64, 7, 8},   // 128 keys a split is the least
+		{16384, 8, 96, 7, 12}, // of which 96 are needed
+		{131072, 8, 64, 7, 16},
+		{4096, 32, 64, 7, 2},
+	} {
+		p, err := New(costed(c.n, c.heads, c.saturating, c.merge))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Units[0].NumSplits; got != c.want {
+			t.Errorf("%d keys of %d heads, %d processors saturate, %d keys a merge: %d splits, want %d", c.n, c.heads, c.saturating, c.merge, got, c.want)
+		}
+	}
+}
+
+// TestCostsKeepThePlanWhole: whatever the costs, all keys are planned once, and costs of
+// nothing change nothing.
+func TestCostsKeepThePlanWhole(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 1))
+	for range 200 {
+		cfg := costed(rng.IntN(50000), 1+rng.IntN(40), rng.IntN(129), rng.IntN(LeastKeysPerSplit+1))
+		for range rng.IntN(40) {
+			cfg.Seqs = append(cfg.Seqs, Seq{Len: rng.IntN(9000), NumQueries: 1 + rng.IntN(3)})
+		}
+		p, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(); err != nil {
+			t.Fatalf("%+v: %v", cfg, err)
+		}
+		free, all := cfg, cfg
+		free.Saturating, free.MergeKeys = 0, 0
+		all.Saturating, all.MergeKeys = cfg.Width, 0
+		a, err := New(free)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Units {
+			if a.Units[i].NumSplits != b.Units[i].NumSplits {
+				t.Fatalf("unit %d has %d splits, and %d where all processors saturate", i, a.Units[i].NumSplits, b.Units[i].NumSplits)
+			}
+		}
+	}
+}
