@@ -47,7 +47,7 @@ func timings() []timing {
 	for _, c := range []struct {
 		dtype  kv.DType
 		scales kv.ScaleKind
-	}{{kv.BF16, kv.NoScales}, {kv.F8E4M3, kv.TensorScale}, {kv.F8E4M3, kv.TokenScale}, {kv.I8, kv.TokenScale}, {kv.I8, kv.ChannelScale}} {
+	}{{kv.BF16, kv.NoScales}, {kv.F8E4M3, kv.TensorScale}, {kv.F8E4M3, kv.TokenScale}, {kv.I8, kv.TokenScale}, {kv.I8, kv.ChannelScale}, {kv.I4, kv.TokenScale}, {kv.F32, kv.NoScales}} {
 		for _, n := range []int{65536, 131072, 524288} {
 			ts = append(ts, timing{
 				suite: "types", name: fmt.Sprintf("1x%d %v %v", n, c.dtype, c.scales), batch: 1, hq: 32, hkv: 8, lens: []int{n}, dim: 128, dtype: c.dtype, scales: c.scales,
