@@ -112,6 +112,65 @@ func TestEarlyStartsReadTheirOwnPlan(t *testing.T) {
 	}
 }
 
+// busyLaunches keep a stream busy for some milliseconds.
+const busyLaunches = 500
+
+// TestStepIsThereForOtherStreams: a step is made while the backend's stream is busy, and
+// launched at once in a stream that knows nothing of it.
+func TestStepIsThereForOtherStreams(t *testing.T) {
+	b := open(t)
+	rng := rand.New(rand.NewPCG(13, 13))
+	p := problem{
+		shape: attn.Shape{NumHeads: 16, NumKVHeads: 4, KeyDim: 64, ValueDim: 64}, dtype: kv.BF16,
+		lens: []int{700, 33, 410}, queries: []int{1, 1, 1}, pageSize: 16, splits: 3,
+	}
+	l := p.launch(t, rng, b.Info().Width)
+	busy := newChain(t, b, l) // has the inputs on the device, too
+	defer busy.Close()
+	want := make([]float32, len(l.Out))
+	var other *nv.Stream
+	if err := b.Do(func() (err error) {
+		other, err = b.ctx.NewStream()
+		return errors.Join(err, nv.Upload(b.stream, busy.bufs.Q, busy.q), b.stream.Synchronize())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := b.Do(func() error {
+			var err error
+			for range busyLaunches {
+				err = errors.Join(err, busy.Launch(b.stream, busy.bufs))
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.NewStep(StepConfig{Shape: l.Shape, Options: l.Options, Plan: l.Plan, Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: busy.k, V: busy.v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := chain{Step: s, bufs: busy.bufs, q: busy.q, out: make([]float32, len(want))}
+		if err := b.Do(func() (err error) {
+			if c.bufs.Out, err = b.ctx.Alloc(4 * len(want)); err != nil {
+				return err
+			}
+			s.memory = append(s.memory, c.bufs.Out)
+			return errors.Join(s.Launch(other, c.bufs), nv.Download(other, c.out, c.bufs.Out), s.Launch(b.stream, c.bufs), nv.Download(b.stream, want, c.bufs.Out))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(c.out, want) {
+			t.Fatal("launched in another stream, the step has other bits")
+		}
+	}
+	if err := b.Do(other.Destroy); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEarlyStartsHaveABound: a step that reads more than overlapBytes starts when the
 // launch ahead has ended, whatever the width of an int.
 func TestEarlyStartsHaveABound(t *testing.T) {
