@@ -17,6 +17,7 @@ const (
 	rowsPerSet    = 8  // kRows
 	maxRows       = 16 // kMaxRows
 	minWarps      = 2
+	maxWarps      = 8  // kWarps
 	maxTile       = 32 // Sizes::kTile, at most
 	maxStages     = 7  // copy_wait
 	generalBlock  = 128
@@ -157,12 +158,14 @@ func (b *Backend) geometry(v variant) (warps, stages int) {
 }
 
 // sharedFor is the dynamic shared memory of a block: the rings, and in their place
-// later the warps' states. The general kernel keeps its state and a sum of states.
+// later the warps' states and those of rows that are computed again. The general kernel keeps its state and a sum of states.
 func (v variant) sharedFor(warps, stages, valueDim int) int {
 	if v.keyDim == 0 {
 		return 4 * 2 * v.rows * valueDim
 	}
-	return v.queryBytes() + max(warps*stages*v.tileBytes(), 4*warps*v.rows*(v.valueDim+8)) // Sizes::kLd
+	state := 4 * v.rows * (v.valueDim + 8)  // Sizes::kLd
+	again := 2*state + 4*2*maxRows*maxWarps // compute_again
+	return v.queryBytes() + max(warps*stages*v.tileBytes(), warps*state+again)
 }
 
 // kernel loads a variant once.

@@ -18,8 +18,9 @@
 // a token's own, into its score; of values that tokens share, into o when the walk
 // ends; a token's own, into its weight once l has it.
 //
-// Hidden keys get weight 0 here. 0 times NaN or infinity would be NaN: a block
-// whose sums are not finite is computed again by general_work, which skips them.
+// Hidden keys get weight 0 here. 0 times NaN or infinity would be NaN: rows whose sums
+// are not finite are computed again by general_work, which skips them. The others keep
+// their bits.
 #pragma once
 #include "element.cuh"
 #include "general.cuh"
@@ -493,19 +494,19 @@ __device__ __forceinline__ void store_tiles(float *o, const float (&y)[4][2]) {
   }
 }
 
-// Write the warp's rows to shared memory, o times `values`, and report whether all
-// is finite.
+// Write the warp's rows to shared memory, o times `values`, and report those of this
+// thread's, a bit a row, that are not finite.
 template <class T, class S, int V, int kSets>
-__device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const States &s, int warp, int rows, float values) {
+__device__ __forceinline__ uint32_t store_warp(const WarpState<V, kSets> &x, const States &s, int warp, int rows, float values) {
   constexpr float kLower = Product<T>::kNarrow ? 1.0f / 32768.0f : 1.0f;
   int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  float probe = 0.0f;  // NaN if anything is not finite
+  uint32_t spoilt = 0;
 #pragma unroll
   for (int set = 0; set < kSets; set++) {
     float sum = x.l[set];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    probe += sum * 0.0f;
+    float probe = sum * 0.0f;  // NaN if anything of the row is not finite
     int row = set * kRows + g;
     float *o = s.o + (warp * kSets * kRows + row) * S::kLd;
 #pragma unroll
@@ -523,8 +524,30 @@ __device__ __forceinline__ bool store_warp(const WarpState<V, kSets> &x, const S
       if (row < rows) store_tiles<T>(o + i * 32, y);
     }
     if (t == 0 && row < rows) s.m[row * kWarps + warp] = x.m[set], s.l[row * kWarps + warp] = sum * kLower;
+    if (probe != 0.0f && row < rows) spoilt |= 1u << row;
   }
-  return probe == 0.0f;
+  return spoilt;
+}
+
+// Compute the given rows again, without products of what they do not see: they become the
+// first warp's, and the other warps have none of them. Behind the warps' states there is
+// room for those of general_work: sharedFor in internal/cuda/kernel.go.
+template <class S, int kSets>
+__device__ __forceinline__ void compute_again(const Params &p, const Work &w, const States &s, uint32_t rows) {
+  constexpr int kState = kSets * kRows * S::kLd;
+  float *spare = s.o + s.n * kState;
+  States again{1, spare + 2 * kState, spare + 2 * kState + kMaxRows * kWarps, spare, S::kLd};
+  general_again(p, w, again);
+  for (int i = threadIdx.x; i < w.rows * S::kLd; i += blockDim.x) {
+    if (!(rows >> i / S::kLd & 1)) continue;
+    for (int b = 0; b < s.n; b++) s.o[b * kState + i] = b == 0 ? again.o[i] : 0.0f;
+  }
+  for (int i = threadIdx.x; i < w.rows * kWarps; i += blockDim.x) {
+    if (!(rows >> i / kWarps & 1)) continue;
+    s.m[i] = i % kWarps == 0 ? again.m[i] : -CUDART_INF_F;
+    s.l[i] = i % kWarps == 0 ? again.l[i] : 0.0f;
+  }
+  __syncthreads();
 }
 
 // What the kernels ahead in the stream may still write is read behind
@@ -534,10 +557,12 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   using S = Sizes<T, K, V, kSets>;
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
+  __shared__ uint32_t spoilt;  // rows that are not finite
   if (p.lens) wait_for_earlier_kernels();
   const Work w = work_of(p);
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   empty_tables(warp_m, warp_l);
+  if (threadIdx.x == 0) spoilt = 0;
 
   char *ring_start = shared + S::kQBytes;
   uint32_t ring = shared_address(ring_start) + warp * p.stages * S::kTileBytes;
@@ -590,15 +615,9 @@ __device__ __forceinline__ void decode_work(const Params &p) {
 
   States states{warps, warp_m, warp_l, reinterpret_cast<float *>(ring_start), S::kLd};
   float values = by_token<S>(p.v_scales) ? __int_as_float((x.unit + 1) << 23) : shared_scale<S>(p.v_scales, w.head);
-  bool finite = store_warp<T, S, V, kSets>(x, states, warp, w.rows, values);
-  if (__syncthreads_or(!finite)) {
-    empty_tables(warp_m, warp_l);
-    __syncthreads();
-    general_again(p, w, states);
-    constexpr int kState = kSets * kRows * S::kLd;
-    for (int i = kState + threadIdx.x; i < warps * kState; i += blockDim.x) states.o[i] = 0.0f;
-    __syncthreads();
-  }
+  uint32_t mine = store_warp<T, S, V, kSets>(x, states, warp, w.rows, values);
+  if (mine) atomicOr(&spoilt, mine);
+  if (__syncthreads_or(mine != 0)) compute_again<S, kSets>(p, w, states, spoilt);
   finish<Shapes<4, V, kSets * kRows>>(p, w, states);
 }
 
