@@ -9,10 +9,9 @@ import (
 	"github.com/flashdec/flashdec/kv"
 )
 
-// cacheElem is the kernels' name of a cache's type; false where they have none.
-func cacheElem(t kv.DType) (elem, bool) {
-	e, ok := map[kv.DType]elem{kv.F32: f32, kv.F16: f16, kv.BF16: bf16}[t]
-	return e, ok
+// coded reports whether keys or values are codes, which have a scale a token and head.
+func (s *steps) coded(k network.Kind) bool {
+	return s.o.Cache[k].KeyType.Quantised() || s.o.Cache[k].ValueType.Quantised()
 }
 
 // plan puts a step for each kind of layers on the device. Sequences may grow by so many
@@ -47,6 +46,11 @@ func (s *steps) layerView(k network.Kind, slot int) kv.View {
 		skip := slot * v.NumKVHeads * p.HeadStride * p.Type.Bits() / 8
 		p.Device.Address += uint64(skip)
 		p.Device.Bytes -= skip
+		if p.Scales.Kind == kv.TokenScale {
+			skip := slot * v.NumKVHeads * p.Scales.HeadStride * 4
+			p.Scales.Device.Address += uint64(skip)
+			p.Scales.Device.Bytes -= skip
+		}
 	}
 	return v
 }
@@ -57,7 +61,7 @@ func (s *steps) Attend(ctx context.Context, i int) error {
 		return context.Cause(ctx)
 	}
 	w, b := &s.w.layers[i], &s.buffers
-	if !s.turnsInProduct(w) {
+	if !s.turnsInProduct(i) {
 		if err := s.turn(i, w); err != nil {
 			return err
 		}
@@ -70,9 +74,10 @@ func (s *steps) Attend(ctx context.Context, i int) error {
 }
 
 // turnsInProduct reports whether the product that makes queries, keys and values turns them and puts keys and
-// values into the cache, too: where it is ours, and nothing has to norm whole heads in between.
-func (s *steps) turnsInProduct(w *layer) bool {
-	return !s.many(s.tokens) && w.queryNorm == 0
+// values into the cache, too: where it is ours, and nothing has to norm whole heads in between, or to find the
+// scale of their codes.
+func (s *steps) turnsInProduct(i int) bool {
+	return !s.many(s.tokens) && s.w.layers[i].queryNorm == 0 && !s.coded(s.n.Layers[i].Kind)
 }
 
 // turn norms and turns queries and keys, and puts keys and values into the cache.
@@ -97,15 +102,19 @@ func (s *steps) rotation(i int) rotationParams {
 	if rope.Adjacent {
 		r.adjacent = 1
 	}
-	r.kType, _ = cacheElem(view.K.Type)
-	r.vType, _ = cacheElem(view.V.Type)
+	r.kType, r.vType = elem(view.K.Type), elem(view.V.Type)
 	return r
 }
 
 func storeOf(p *kv.Plane) storeParams {
-	bytes := int64(p.Type.Bits() / 8)
-	return storeParams{
+	bits, s := int64(p.Type.Bits()), &p.Scales // strides of less than a byte's elements are even
+	to := storeParams{
 		data:       nv.Pointer(p.Device.Address),
-		pageStride: int64(p.PageStride) * bytes, headStride: int64(p.HeadStride) * bytes, slotStride: int64(p.SlotStride) * bytes,
+		pageStride: int64(p.PageStride) * bits / 8, headStride: int64(p.HeadStride) * bits / 8, slotStride: int64(p.SlotStride) * bits / 8,
 	}
+	if s.Kind == kv.TokenScale {
+		to.scales = nv.Pointer(s.Device.Address)
+		to.scalePage, to.scaleHead, to.scaleSlot = int64(s.PageStride), int64(s.HeadStride), int64(s.SlotStride)
+	}
+	return to
 }

@@ -18,7 +18,7 @@ func (s *steps) Embed() error {
 func (s *steps) Project(i int) error {
 	w, b := &s.w.layers[i], &s.buffers
 	p := &product{x: b.x, norm: w.attnNorm, n: s.tokens, outputs: []output{{&w.query, b.q}, {&w.key, b.k}, {&w.value, b.v}}}
-	if s.turnsInProduct(w) {
+	if s.turnsInProduct(i) {
 		p.finish, p.rotation = turned, s.rotation(i)
 	}
 	return s.multiply(p)

@@ -21,6 +21,8 @@ type outputParams struct {
 type storeParams struct {
 	data                               nv.Pointer
 	pageStride, headStride, slotStride int64 // bytes
+	scales                             nv.Pointer
+	scalePage, scaleHead, scaleSlot    int64 // floats
 }
 
 type rotationParams struct {

@@ -68,9 +68,9 @@ func (d *Device) Open(n *network.Network, o network.Options) (network.Steps, err
 	if d.closed {
 		return nil, errClosed
 	}
-	for _, t := range [...]kv.DType{o.Cache[network.Full].KeyType, o.Cache[network.Full].ValueType} {
-		if _, ok := cacheElem(t); !ok {
-			return nil, fmt.Errorf("gpu: %w: keys or values as %v, want f32, f16 or bf16 in a model on a GPU", attn.ErrShape, t)
+	for _, kind := range [...]kv.ScaleKind{o.Cache[network.Full].KeyScales.Kind, o.Cache[network.Full].ValueScales.Kind} {
+		if kind != kv.NoScales && kind != kv.TokenScale {
+			return nil, fmt.Errorf("gpu: %w: scales of kind %v, want those of tokens in a model on a GPU", attn.ErrShape, kind)
 		}
 	}
 	s := &steps{memory: memory{ctx: d.ctx}, d: d, n: n, o: o, graphs: map[int]*recording{}}

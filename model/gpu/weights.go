@@ -11,7 +11,8 @@ import (
 	"github.com/flashdec/flashdec/internal/nv"
 )
 
-// elem is a weight's or a cache's element type: Type of kernels/params.cuh.
+// elem is a weight's or a cache's element type: Type of internal/cuda/kernels/code.cuh, as
+// kv.DType numbers them. Weights have the first three.
 type elem int32
 
 const (

@@ -3,6 +3,7 @@
 // kernel does not take, and of blocks where it met a NaN or an infinity, since
 // this one never multiplies a hidden key's value.
 #pragma once
+#include "code.cuh"
 #include "finish.cuh"
 
 namespace flashdec {
@@ -10,11 +11,9 @@ namespace flashdec {
 constexpr int kTileKeys = 64;
 constexpr float kHidden = -1.0f;  // the weight of a key that its row does not see
 
-// Element i of a row of the given type, as kv.DType numbers them.
-enum Type : int32_t { kF32, kF16, kBF16, kE4M3, kE5M2, kInt8, kInt4 };
-
 __device__ __forceinline__ float half_of(uint32_t bits) { return __half2float(__ushort_as_half(static_cast<uint16_t>(bits))); }
 
+// Element i of a row of the given type.
 __device__ __forceinline__ float element(const char *row, int32_t type, int i) {
   switch (type) {
     case kF32: return reinterpret_cast<const float *>(row)[i];

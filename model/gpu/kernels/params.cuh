@@ -3,10 +3,9 @@
 #pragma once
 #include <stdint.h>
 
-namespace flashdec {
+#include "../../../internal/cuda/kernels/code.cuh"
 
-// A weight's elements.
-enum Type : int32_t { kF32, kF16, kBF16 };
+namespace flashdec {
 
 // Rows of elements, each beginning at a multiple of 16 bytes and zero up to the next:
 // row r of expert e begins e·expert_stride + r·pitch bytes after data.
@@ -15,7 +14,7 @@ struct Matrix {
   int64_t pitch;
   int64_t expert_stride;
   int32_t rows;
-  int32_t type;
+  int32_t type;  // kF32, kF16 or kBF16
 };
 
 // y = W·x + bias.
@@ -25,10 +24,13 @@ struct Output {
   float *y;           // [tokens, rows]
 };
 
-// Where new keys (or values) of a layer go: as Plane of internal/cuda.
+// Where new keys (or values) of a layer go, and where codes have a scale a token and
+// head: as Plane and Scales of internal/cuda.
 struct Store {
   char *data;
   int64_t page_stride, head_stride, slot_stride;  // bytes
+  float *scales;                                  // null where numbers are no codes
+  int64_t scale_page, scale_head, scale_slot;     // floats
 };
 
 // Angles of queries and keys, and the new keys' and values' places in the cache.
@@ -163,7 +165,7 @@ struct FillParams {
   float spread;
 };
 
-static_assert(sizeof(Rotation) == 112 && sizeof(ProductParams) == 312 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 168 && sizeof(EmbedParams) == 56 &&
+static_assert(sizeof(Rotation) == 176 && sizeof(ProductParams) == 376 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 232 && sizeof(EmbedParams) == 56 &&
                   sizeof(EachParams) == 40 && sizeof(RouteParams) == 32 && sizeof(MixParams) == 40 && sizeof(ConvertParams) == 64 &&
                   sizeof(TransposeParams) == 56 && sizeof(FillParams) == 32,
               "model/gpu/params.go");

@@ -41,8 +41,25 @@ __device__ inline void turn_head(const Rotation &r, float *x, int position) {
   __syncthreads();
 }
 
+// The code of x, which counts in units of scale, or none past the row's end.
+__device__ __forceinline__ uint32_t code_of(const float *x, int i, int dim, float scale, int32_t type) {
+  return i < dim ? narrow(to_code(x[i], scale, type), type) : 0;
+}
+
+// A head's numbers into the cache: as they are, or as codes with a scale of their own.
 __device__ inline void store_head(const Store &s, int32_t type, const float *x, const Rotation &r, int head, int place) {
   char *row = row_of(s, r, head, place);
+  if (s.scales) {
+    float scale = scale_of(x, r.dim, type);
+    int page = place / r.page_size, slot = place % r.page_size;
+    if (threadIdx.x == 0) s.scales[page * s.scale_page + head * s.scale_head + slot * s.scale_slot] = scale;
+    if (type == kInt4) {
+      for (int i = 2 * threadIdx.x; i < r.dim; i += 2 * blockDim.x) row[i / 2] = code_of(x, i, r.dim, scale, type) | code_of(x, i + 1, r.dim, scale, type) << 4;
+      return;
+    }
+    for (int i = threadIdx.x; i < r.dim; i += blockDim.x) row[i] = code_of(x, i, r.dim, scale, type);
+    return;
+  }
   for (int i = threadIdx.x; i < r.dim; i += blockDim.x) set_element(row, i, type, x[i]);
 }
 
