@@ -18,7 +18,7 @@ import (
 
 // modelFlags say how to compute, in every verb that runs a model.
 type modelFlags struct {
-	Backend    string `help:"Where to compute: ${enum}; auto is the CPU. On a GPU, keys and values are f32, f16 or bf16." enum:"${backends}" default:"auto"`
+	Backend    string `help:"Where to compute: ${enum}; auto is the CPU." enum:"${backends}" default:"auto"`
 	KVDType    string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head (default f16)." default:"f16" placeholder:"T"`
 	Threads    int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
