@@ -25,10 +25,17 @@ type chain struct {
 
 const links = 5
 
-func newChain(t *testing.T, b *Backend, l *backend.Launch) *chain {
+func newChain(t *testing.T, b *Backend, l *backend.Launch, settled bool) *chain {
 	t.Helper()
 	k, v := plane(l.KV.K), plane(l.KV.V)
-	s, err := b.NewStep(StepConfig{Shape: l.Shape, Options: l.Options, Plan: l.Plan, Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: k, V: v})
+	cfg := StepConfig{Shape: l.Shape, Options: l.Options, Plan: l.Plan, Seqs: l.KV.Seqs, PageSize: l.KV.PageSize, K: k, V: v}
+	if settled {
+		cfg.Settled = true
+		for _, s := range l.KV.Seqs {
+			cfg.Capacity = append(cfg.Capacity, s.Len)
+		}
+	}
+	s, err := b.NewStep(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +55,9 @@ func newChain(t *testing.T, b *Backend, l *backend.Launch) *chain {
 func (c *chain) run(t *testing.T, b *Backend, filler *chain) []float32 {
 	t.Helper()
 	if err := b.Do(func() error {
-		if err := errors.Join(nv.Upload(b.stream, c.bufs.Q, c.q), b.stream.Synchronize()); err != nil {
+		// No launch may leave what another has written.
+		spoil := b.stream.Fill32(c.bufs.Out, 0x7fc00000, len(c.out))
+		if err := errors.Join(spoil, nv.Upload(b.stream, c.bufs.Q, c.q), b.stream.Synchronize()); err != nil {
 			return err
 		}
 		bufs := c.bufs
@@ -81,7 +90,7 @@ func TestEarlyStartsReadTheirOwnPlan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	shape := attn.Shape{NumHeads: 16, NumKVHeads: 4, KeyDim: 64, ValueDim: 64}
 	long := problem{shape: shape, dtype: kv.BF16, lens: []int{3000, 5000}, queries: []int{1, 1}, pageSize: 16}
-	filler := newChain(t, b, long.launch(t, rng, b.Info().Width))
+	filler := newChain(t, b, long.launch(t, rng, b.Info().Width), false)
 	defer filler.Close()
 	lens := []int{1100, 17, 900, 300, 64, 1, 510, 33}
 	for round := range 60 {
@@ -96,7 +105,7 @@ func TestEarlyStartsReadTheirOwnPlan(t *testing.T) {
 			p.lens = append(p.lens, lens[i])
 		}
 		t.Run(fmt.Sprintf("%d/%v", round, p), func(t *testing.T) {
-			c := newChain(t, b, p.launch(t, rng, b.Info().Width))
+			c := newChain(t, b, p.launch(t, rng, b.Info().Width), round%2 == 1)
 			defer c.Close()
 			if b.overlap && !c.overlap {
 				t.Fatal("the step's launches do not start early")
@@ -125,7 +134,7 @@ func TestStepIsThereForOtherStreams(t *testing.T) {
 		lens: []int{700, 33, 410}, queries: []int{1, 1, 1}, pageSize: 16, splits: 3,
 	}
 	l := p.launch(t, rng, b.Info().Width)
-	busy := newChain(t, b, l) // has the inputs on the device, too
+	busy := newChain(t, b, l, false) // has the inputs on the device, too
 	defer busy.Close()
 	want := make([]float32, len(l.Out))
 	var other *nv.Stream

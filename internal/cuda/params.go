@@ -94,6 +94,8 @@ type params struct {
 	keyChunks   int32
 	valueChunks int32
 	next        NextStart
+	settled     int32
+	_           int32
 }
 
 type storeParams struct {

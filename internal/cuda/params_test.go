@@ -26,7 +26,7 @@ func TestParamsLayout(t *testing.T) {
 		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 248},
 		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 344},
 		{"params.scale", unsafe.Offsetof(params{}.scale), 372},
-		{"params", unsafe.Sizeof(params{}), 408},
+		{"params", unsafe.Sizeof(params{}), 416},
 	} {
 		if f.got != f.want {
 			t.Errorf("%s is at or of %d bytes, want %d", f.name, f.got, f.want)

@@ -38,6 +38,9 @@ type StepConfig struct {
 	// and page tables are then read when the step runs (see [Step.Follow]), and the
 	// plan's splits are cut anew for them.
 	Capacity []int
+	// Settled says that lengths and page tables change by [Step.Follow] alone: no kernel
+	// writes them, so a launch reads them before the kernels ahead have ended.
+	Settled bool
 	// Next is when the launch behind one of this step's may start.
 	Next NextStart
 
@@ -171,6 +174,7 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		softcap:  float32(c.Options.Softcap),
 		stages:   int32(s.kernel.stages),
 		next:     c.Next,
+		settled:  int32Of(c.Settled),
 	}
 	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
 	pages, tables := pageTables(c)
@@ -274,8 +278,9 @@ const overlapBytes = 3 << 29
 //   - works and page ids are copied from the host when the step is made, and NewStep
 //     returns when they are there (Decode launches behind the copies, in their stream,
 //     where an early start is early only of other kernels). They change only by Follow, of
-//     steps with capacities, and those wait before they read anything at all: their
-//     lengths may be written by any kernel ahead;
+//     steps with capacities. Those wait before they read anything at all, since any kernel
+//     ahead may write their lengths, unless the lengths are settled: no launch starts
+//     before Follow's copies, ahead of it in its stream, are there;
 //   - what they ask to come to L2 they do not read. Who still writes it writes to L2.
 //
 // That memory was another step's before. L1 may still hold what was there, which no
@@ -291,7 +296,7 @@ func (s *Step) overlaps(c StepConfig, blocks int) {
 	}
 	bits := c.Shape.KeyDim*c.K.Type.Bits() + c.Shape.ValueDim*c.V.Type.Bits()
 	s.overlap = s.b.overlap && keys <= overlapBytes/bits*8
-	if s.overlap && c.Capacity == nil && blocks <= s.kernel.width {
+	if s.overlap && (c.Capacity == nil || c.Settled) && blocks <= s.kernel.width {
 		s.params.near = int32(s.kernel.stages) - 1
 	}
 }

@@ -551,14 +551,14 @@ __device__ __forceinline__ void compute_again(const Params &p, const Work &w, co
 }
 
 // What the kernels ahead in the stream may still write is read behind
-// wait_for_earlier_kernels: q, keys, values, their scales, and lengths.
+// wait_for_earlier_kernels: q, keys, values, their scales, and lengths that are not settled.
 template <class T, int K, int V, int kSets>
 __device__ __forceinline__ void decode_work(const Params &p) {
   using S = Sizes<T, K, V, kSets>;
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
   __shared__ uint32_t spoilt;  // rows that are not finite
-  if (p.lens) wait_for_earlier_kernels();
+  if (p.lens && !p.settled) wait_for_earlier_kernels();
   const Work w = work_of(p);
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   empty_tables(warp_m, warp_l);

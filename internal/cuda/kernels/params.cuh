@@ -125,8 +125,9 @@ struct Params {
   int32_t key_chunks;     // of 16 bytes a row
   int32_t value_chunks;
   int32_t next;           // NextStart
+  int32_t settled;        // no kernel writes lengths, works and pages
 };
 
-static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 408, "internal/cuda/params.go");
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 416, "internal/cuda/params.go");
 
 }  // namespace flashdec

@@ -10,7 +10,7 @@ namespace flashdec {
 // The keys of a work whose sequence's length is read on the device: the same cut as
 // of package plan, so that as many splits of a fresh plan give the same bits.
 __device__ __forceinline__ void follow_length(const Params &p, Work &w) {
-  int len = p.lens[w.seq];
+  int len = load_past_l1(p.lens + w.seq);
   w.lost = len < 0 || len > w.capacity;
   if (w.lost) {
     if (threadIdx.x == 0) *p.lost = w.seq + 1;
@@ -26,7 +26,8 @@ __device__ __forceinline__ void follow_length(const Params &p, Work &w) {
   w.end = begin + min(((w.split + 1) * each + min(w.split + 1, more)) * p.regular.step, keys);
 }
 
-// Works and page ids come past L1: blocks read them before the kernels ahead have ended.
+// Works, page ids and lengths come past L1: blocks read them before the kernels ahead have
+// ended.
 __device__ __forceinline__ Work load_work(const Work *from) {
   constexpr int kLoads = sizeof(Work) / sizeof(uint4);
   uint4 x[kLoads];
