@@ -106,6 +106,7 @@ func newBalance(cfg *Config, cuts []cut, tile int) *balance {
 var waves = [...]int{1, 2, 3, 4, 6, 8}
 
 // search looks for every cut's splits. It simulates the uncut step first, then cuts
+// for half of the processors where a Config says that few read as fast, then cuts
 // of W/(Width·waves) an item, rounded to fewer and to more splits, and keeps the
 // soonest end, the coarser among those within 1/gain. It stops at what is within
 // 1/enough of the ideal.
@@ -114,7 +115,7 @@ func (b *balance) search() {
 	if b.try(b.work+1, false) {
 		return
 	}
-	if b.few < b.width && b.try(max(1, b.work/b.few), false) {
+	if b.few < b.width && b.try(max(1, 2*(b.work/b.width)), false) {
 		return
 	}
 	for _, w := range waves {
@@ -221,7 +222,8 @@ func (b *balance) gather() int {
 	return most
 }
 
-// apart is how far processors end apart whose largest item takes so long.
+// apart is how far processors end apart whose largest item takes so long. Where few
+// saturate the memory, those that are left read faster.
 func (b *balance) apart(largest int) int {
 	switch {
 	case b.width == 1:
@@ -229,7 +231,7 @@ func (b *balance) apart(largest int) int {
 	case b.tile > 1:
 		return largest / straggleTiles
 	}
-	return largest / straggle
+	return b.alone(largest / straggle)
 }
 
 // saturating is the configuration's Saturating, or all processors.

@@ -43,7 +43,8 @@ type Config struct {
 	// makes fewer items.
 	StartKeys int
 	// Saturating is how many processors read as fast as all of them together, at most
-	// Width; 0 is Width. A step whose merges count then leaves the others idle.
+	// Width; 0 is Width. Where it is less, half of the processors may be all that a step is
+	// cut for: they share their ways to the memory in pairs, so no other part is tried.
 	Saturating int
 	// MergeKeys is what every split of a unit adds to the step's end, in keys of time of a
 	// processor's share: the last one to arrive gathers the others' states. At most LeastKeysPerSplit; 0 is none.

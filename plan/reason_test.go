@@ -54,7 +54,7 @@ func TestReason(t *testing.T) {
 		},
 		{
 			plan.Config{Seqs: lens(4096), NumKVHeads: 8, Width: 2, Invariant: true},
-			"1 sequence of 4096 keys × 8 KV heads gives 8 units for 2 processors; cut by their own keys alone into 16 splits each: 128 items of 256 keys",
+			"1 sequence of 4096 keys × 8 KV heads gives 8 units for 2 processors; cut by their own keys alone into 8 splits each: 64 items of 512 keys",
 		},
 		{
 			plan.Config{Seqs: []plan.Seq{{Len: 100, NumQueries: 3}}, NumKVHeads: 2, Width: 1, QueryTile: 2},

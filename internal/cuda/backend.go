@@ -97,7 +97,7 @@ func (b *Backend) describe(dev nv.Device) error {
 	b.overlap = *major >= 9
 	b.stepBytes = stepBytes
 	b.tuning = tuningFor(b.sharedLimit)
-	b.costs = chosenCosts
+	b.costs = costsFor(*major, b.width())
 	return nil
 }
 
@@ -145,25 +145,34 @@ func (b *Backend) tracedModule() (*nv.Module, error) {
 	return b.tracing, err
 }
 
-// costs are what a plan is told; docs/calibration-gpu.md.
+// costs are what a plan is told: how many multiprocessors saturate the memory, and
+// what a merge costs a state, in keys; docs/calibration-gpu.md.
 type costs struct{ saturating, mergeKeys int }
 
-// chosenCosts leave the plan as it was before it knew them: what a GPU shows decides.
-var chosenCosts = costs{}
+// costsFor are those of GPUs that they were measured on; others have none.
+func costsFor(major, width int) costs {
+	if major != 9 {
+		return costs{}
+	}
+	return costs{saturating: width * 17 / 32, mergeKeys: 7}
+}
 
 // startKeys is what a block costs before its first key and after its last, about
 // 3.5 µs at a multiprocessor's share of the memory's rate; docs/calibration-gpu.md.
 const startKeys = 256
 
-// Info implements [backend.Backend]. Width is a multiple of eight, as the number of
-// a step's units mostly is: a wave of equal items then leaves few processors idle,
-// where filling all of them would take a second wave (docs/calibration-gpu.md).
+// width is a multiple of eight, as the number of a step's units mostly is: a wave of
+// equal items then leaves few processors idle, where filling all of them would take a
+// second wave (docs/calibration-gpu.md).
+func (b *Backend) width() int { return b.multiprocessors &^ 7 }
+
+// Info implements [backend.Backend].
 func (b *Backend) Info() backend.Info {
 	return backend.Info{
 		Name:       "cuda",
 		Device:     b.name,
 		Kernel:     build.Kernels.For(b.capability[0], b.capability[1]).Arch(),
-		Width:      b.multiprocessors &^ 7,
+		Width:      b.width(),
 		QueryTile:  maxRows,
 		StartKeys:  startKeys,
 		Saturating: b.costs.saturating,
