@@ -17,6 +17,7 @@ type timing struct {
 	dtype               kv.DType
 	pageSize            int // 0: each sequence is one page
 	window              int
+	inOrder             bool // pages lie as they are used, else in random order
 	invariant           bool
 	scales              kv.ScaleKind
 }
@@ -58,7 +59,14 @@ func timings() []timing {
 	llama := func(suite, name string, lens []int, page, window int, invariant bool) timing {
 		return timing{suite: suite, name: name, batch: len(lens), hq: 32, hkv: 8, dim: 128, lens: lens, dtype: kv.BF16, pageSize: page, window: window, invariant: invariant}
 	}
+	inOrder := llama("pages", "1x65536 page 16 in order", []int{65536}, 16, 0, false)
+	inOrder.inOrder = true
 	return append(ts,
+		llama("lengths", "1x1000", []int{1000}, 0, 0, false),
+		llama("lengths", "1x5000", []int{5000}, 0, 0, false),
+		llama("lengths", "1x20000", []int{20000}, 0, 0, false),
+		llama("lengths", "1x60000", []int{60000}, 0, 0, false),
+		inOrder,
 		llama("pages", "1x65536 page 16", []int{65536}, 16, 0, false),
 		llama("pages", "1x65536 page 64", []int{65536}, 64, 0, false),
 		llama("pages", "16x4096 page 16", slices.Repeat([]int{4096}, 16), 16, 0, false),

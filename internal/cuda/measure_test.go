@@ -220,6 +220,9 @@ func (m *meter) config(c timing, splits, keys int) (StepConfig, error) {
 	cfg := plan.Config{NumKVHeads: c.hkv, GroupSize: shape.GroupSize(), Window: c.window, Width: m.b.Info().Width, Invariant: c.invariant, NumSplits: splits, MinKeysPerSplit: keys, StartKeys: m.b.Info().StartKeys, Saturating: m.b.costs.saturating, MergeKeys: m.b.costs.mergeKeys}
 	var tables []kv.Table
 	pages := rand.New(rand.NewPCG(3, 3)).Perm(c.tokens() / page)
+	if c.inOrder {
+		slices.Sort(pages)
+	}
 	for _, n := range c.lengths() {
 		cfg.Seqs = append(cfg.Seqs, plan.Seq{Len: n, NumQueries: 1})
 		table := kv.Table{Len: n}
