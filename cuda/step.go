@@ -24,19 +24,7 @@ type StepConfig struct {
 	// and page tables when it runs, as [Step.Follow] last brought them, and cuts its
 	// splits for them. 0: lengths stay as planned.
 	Capacity int
-	// Next is when a launch behind one of this step's may start, where it is one that
-	// can start early (programmatic dependent launch).
-	Next NextStart
 }
-
-// NextStart is when the next launch in the stream may start.
-type NextStart = icuda.NextStart
-
-const (
-	NextAtLastTile = icuda.NextAtLastTile // when all blocks have asked for their last keys
-	NextAtState    = icuda.NextAtState    // when they have stored their partial states
-	NextAtEnd      = icuda.NextAtEnd
-)
 
 // Layer is what a launch reads and writes, in the GPU's memory.
 type Layer struct {
@@ -74,7 +62,7 @@ func (g *GPU) NewStep(c StepConfig) (*Step, error) {
 		return nil, err
 	}
 	inner := icuda.StepConfig{
-		Shape: c.Shape, Options: &c.Options, Plan: c.Plan, Next: c.Next,
+		Shape: c.Shape, Options: &c.Options, Plan: c.Plan,
 		Seqs: c.KV.Seqs, PageSize: c.KV.PageSize, K: k, V: v,
 	}
 	if c.Capacity > 0 {

@@ -77,6 +77,27 @@ func TestRandomStepsEqualDirect(t *testing.T) {
 	}
 }
 
+// TestPagesOfLongSplits: a warp walks over more pages than its lanes have at once, of
+// every relation between pages and tiles.
+func TestPagesOfLongSplits(t *testing.T) {
+	b := open(t)
+	for _, dtype := range []kv.DType{kv.BF16, kv.I8, kv.F32} {
+		for _, size := range []int{1, 8, 16, 32, 48, 128} {
+			p := problem{shape: heads(4, 1, 64), dtype: dtype, lens: []int{7001}, queries: []int{1}, pageSize: size, splits: 1}
+			if dtype == kv.I8 {
+				p.kinds = [2]kv.ScaleKind{kv.TokenScale, kv.TokenScale}
+			}
+			t.Run(fmt.Sprint(dtype, " ", size), func(t *testing.T) {
+				l := p.launch(t, rand.New(rand.NewPCG(3, 15)), b.Info().Width)
+				if err := b.Decode(context.Background(), l); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, l, tolerances[dtype])
+			})
+		}
+	}
+}
+
 // TestNaNStaysInItsRow: a NaN value under a mask reaches the rows that see it,
 // and no other; infinite keys and queries follow the direct form.
 func TestNaNStaysInItsRow(t *testing.T) {

@@ -64,7 +64,7 @@ var paddedDims = map[kv.DType][]padded{
 
 // choose returns the kernel for a step: rows is the most query rows of an item.
 func choose(k, v Plane, keyDim, valueDim, rows int) variant {
-	if k.Type != v.Type || !k.inChunks(keyDim) || !v.inChunks(valueDim) {
+	if k.Type != v.Type || !k.copyable(keyDim) || !v.copyable(valueDim) {
 		return generalVariant
 	}
 	for _, d := range paddedDims[k.Type] {
@@ -91,6 +91,13 @@ const chunkBytes = 16
 func (p Plane) inChunks(dim int) bool {
 	elements := chunkBytes * 8 / p.Type.Bits()
 	return p.Data%chunkBytes == 0 && (dim|p.PageStride|p.HeadStride|p.SlotStride)%elements == 0
+}
+
+// copyable reports whether a tensor-core kernel can copy a plane's rows: by chunks, or
+// those of float32 by words, which any stride allows. Pages and layouts do not matter for
+// their bits, then.
+func (p Plane) copyable(dim int) bool {
+	return p.inChunks(dim) || p.Type == kv.F32 && dim%(chunkBytes/4) == 0
 }
 
 // tileBytes is a ring entry of one warp (Sizes::kTileBytes): keys, values, and the

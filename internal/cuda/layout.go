@@ -11,6 +11,7 @@ type layout struct {
 	works   []work
 	ends    []int // of the parts that are launched one after the other, in works
 	merges  merges
+	halves  int // of the memory for partial states: see kAbsent in kernels/finish.cuh
 	regular regularParams
 }
 
@@ -20,7 +21,10 @@ type layout struct {
 // many partial states there may be.
 func layOut(c StepConfig, tables []tableStart, rows, partials int) layout {
 	p := c.Plan
-	l := layout{merges: placeMerges(p, rows, partials)}
+	l := layout{merges: placeMerges(p, rows, partials/2), halves: 2}
+	if l.merges.parts > 1 {
+		l.merges, l.halves = placeMerges(p, rows, partials), 1
+	}
 	var parts []int // of works
 	add := func(unit int, w work) {
 		for i := range tiles(int(w.itemRows), rows) {

@@ -48,5 +48,5 @@ func bytesOf(p *plan.Plan, valueDim int) int {
 	}
 	rows, floats := rowsPerSet, rowsPerSet*(valueDim+2) // of a block, where it takes fewest
 	l := layOut(c, make([]tableStart, len(c.Seqs)), rows, mostPartials(stepBytes, countBlocks(p, rows), floats))
-	return len(l.works)*workBytes + 4*(l.merges.counters+l.merges.partials*floats)
+	return len(l.works)*workBytes + 4*(l.merges.counters+l.halves*l.merges.partials*floats)
 }

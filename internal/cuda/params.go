@@ -75,6 +75,7 @@ type params struct {
 	trace       nv.Pointer
 	lens        nv.Pointer
 	lost        nv.Pointer
+	places      int64
 	groupMagic  uint64
 	pageMagic   uint64
 	regular     regularParams
@@ -93,8 +94,8 @@ type params struct {
 	vType       int32
 	keyChunks   int32
 	valueChunks int32
-	next        NextStart
 	settled     int32
+	byWords     int32
 	_           int32
 }
 

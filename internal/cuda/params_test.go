@@ -24,9 +24,9 @@ func TestParamsLayout(t *testing.T) {
 		{"scaleParams.kind", unsafe.Offsetof(scaleParams{}.kind), 32},
 		{"params.q", unsafe.Offsetof(params{}.q), 144},
 		{"params.maskKeys", unsafe.Offsetof(params{}.maskKeys), 248},
-		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 344},
-		{"params.scale", unsafe.Offsetof(params{}.scale), 372},
-		{"params", unsafe.Sizeof(params{}), 416},
+		{"params.numHeads", unsafe.Offsetof(params{}.numHeads), 352},
+		{"params.scale", unsafe.Offsetof(params{}.scale), 380},
+		{"params", unsafe.Sizeof(params{}), 424},
 	} {
 		if f.got != f.want {
 			t.Errorf("%s is at or of %d bytes, want %d", f.name, f.got, f.want)

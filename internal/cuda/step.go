@@ -41,21 +41,9 @@ type StepConfig struct {
 	// Settled says that lengths and page tables change by [Step.Follow] alone: no kernel
 	// writes them, so a launch reads them before the kernels ahead have ended.
 	Settled bool
-	// Next is when the launch behind one of this step's may start.
-	Next NextStart
 
 	traced bool // by the traced build of the kernels
 }
-
-// NextStart is when the next launch in the stream may start, where it is one that can
-// start before the one ahead has ended: NextStart of kernels/params.cuh.
-type NextStart int32
-
-const (
-	NextAtLastTile NextStart = iota // when all blocks have asked for their last keys
-	NextAtState                     // when they have stored their partial states
-	NextAtEnd
-)
 
 // Step is a decode step whose plan, page tables and scratch lie on the device.
 // It can be launched any number of times, one launch after the other.
@@ -128,9 +116,12 @@ func (b *Backend) newStep(c StepConfig) (*Step, error) {
 // many warps share a split's keys is part of them.
 func invariant(p *plan.Plan) bool { return p.Config.Invariant || p.Config.NumSplits > 0 }
 
-// aloneKeys is how many keys an item has at least for a block of twice the warps to
-// be worth it; docs/calibration-gpu.md.
-const aloneKeys = 512
+// An item has at least aloneKeys keys for a block of twice the warps to be worth it, and
+// less than amongFourKeys for one of half as many; docs/calibration-gpu.md.
+const (
+	aloneKeys     = 256
+	amongFourKeys = 512
+)
 
 // kernelFor loads the variant with as many warps a block as suit the plan: twice as
 // many where a multiprocessor has one long item at most, half as many where short items
@@ -144,7 +135,7 @@ func (b *Backend) kernelFor(v variant, p *plan.Plan, valueDim int) (*kernel, err
 		switch each := tiles(blocks, b.multiprocessors); {
 		case each <= 1 && keys >= aloneKeys*len(p.Items):
 			v.share = alone
-		case (each == 3 || each == 4) && keys < aloneKeys*len(p.Items):
+		case (each == 3 || each == 4) && keys < amongFourKeys*len(p.Items):
 			v.share = amongFour
 			if k, err := b.kernel(v, valueDim); err != nil || k.width >= blocks {
 				return k, err
@@ -173,9 +164,10 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		scale:    float32(scale),
 		softcap:  float32(c.Options.Softcap),
 		stages:   int32(s.kernel.stages),
-		next:     c.Next,
 		settled:  int32Of(c.Settled),
 	}
+	byChunks := c.K.inChunks(c.Shape.KeyDim) && c.V.inChunks(c.Shape.ValueDim)
+	s.params.byWords = int32Of(!byChunks) // the general kernel does not ask
 	s.params.groupMagic, s.params.pageMagic = magics(c.Shape.GroupSize(), c.PageSize)
 	pages, tables := pageTables(c)
 	s.remember(c)
@@ -206,7 +198,7 @@ func (s *Step) prepare(c StepConfig, rows int) error {
 		put(s, &s.params.slopes, c.Options.Slopes),
 		put(s, &s.params.sinks, c.Options.Sinks),
 		s.putMask(c.Options.Mask),
-		s.scratch(&l.merges, stateRows, stateDim),
+		s.scratch(&l, stateRows, stateDim),
 	)
 }
 
@@ -241,16 +233,18 @@ func (s *Step) putMask(m *attn.Mask) error {
 	return put(s, &s.params.mask, m.Visible)
 }
 
-// absent is what partial states hold between launches: kAbsent of
+// absent is what partial states hold until they are written: kAbsent of
 // kernels/finish.cuh.
 const absent = 0xffffffff
 
-// scratch takes the partial states, absent between launches, and the counters,
-// which are zero then.
-func (s *Step) scratch(m *merges, stateRows, stateDim int) error {
-	p, rows, counters := &s.params, m.partials*stateRows, m.counters
+// scratch takes the partial states, absent at first, and the counters, which are zero then.
+func (s *Step) scratch(l *layout, stateRows, stateDim int) error {
+	p, rows, counters := &s.params, l.halves*l.merges.partials*stateRows, l.merges.counters
 	if rows == 0 {
 		return nil
+	}
+	if l.halves == 2 {
+		p.places = int64(l.merges.partials)
 	}
 	if err := errors.Join(
 		s.alloc(&p.partialML, rows*2*4),
@@ -296,7 +290,7 @@ func (s *Step) overlaps(c StepConfig, blocks int) {
 	}
 	bits := c.Shape.KeyDim*c.K.Type.Bits() + c.Shape.ValueDim*c.V.Type.Bits()
 	s.overlap = s.b.overlap && keys <= overlapBytes/bits*8
-	if s.overlap && (c.Capacity == nil || c.Settled) && blocks <= s.kernel.width {
+	if s.overlap && (c.Capacity == nil || c.Settled) && blocks <= s.kernel.width && s.params.byWords == 0 {
 		s.params.near = int32(s.kernel.stages) - 1
 	}
 }
@@ -380,7 +374,7 @@ func (s *Step) fits(bufs Buffers) error {
 		got, made Plane
 	}{{"keys", bufs.K, s.k}, {"values", bufs.V, s.v}} {
 		got, made := x.got, x.made
-		aligned := s.kernel.keyDim == 0 || got.Data%chunkBytes == 0
+		aligned := s.kernel.keyDim == 0 || s.params.byWords != 0 || got.Data%chunkBytes == 0
 		got.Data, made.Data, got.Scales.Values, made.Scales.Values = 0, 0, 0, 0
 		if got != made || !aligned {
 			return fmt.Errorf("cuda: %w: the %s have another type, other strides or scales, or another alignment than it was made for", ErrStale, x.name)

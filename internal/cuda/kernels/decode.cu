@@ -25,13 +25,14 @@ extern "C" __global__ void __launch_bounds__(128) general(const __grid_constant_
   wait_for_earlier_kernels();
   let_next_kernel_start();
   const Work w = work_of(p);
+  uint32_t half = load_half(p, w);
   mark(p, kStarted);
   States s{1, m, l, reinterpret_cast<float *>(shared), p.value_dim};
   empty_tables(m, l);
   __syncthreads();
   general_work(p, w, s);
   mark(p, kWalked);
-  finish<Shapes<1, 0, kRows>>(p, w, s);
+  finish<Shapes<1, 0, kRows>>(p, w, s, half);
 }
 
 #ifndef FLASHDEC_TRACE
@@ -59,9 +60,9 @@ extern "C" __global__ void __launch_bounds__(128) store_rows(const __grid_consta
 
 // float32 has 16 keys a tile, twice the bytes: groups above 8 read them twice.
 #define FLOAT_DIMS(name, type)             \
-  DECODE_UNTRACED(name, type, 64, 64, 1)   \
-  DECODE_UNTRACED(name, type, 128, 128, 1) \
-  DECODE_UNTRACED(name, type, 256, 256, 1)
+  DECODE(name, type, 64, 64, 1)            \
+  DECODE(name, type, 128, 128, 1)          \
+  DECODE(name, type, 256, 256, 1)
 
 FLOAT_DIMS(f32, float)
 DIMS(bf16, __nv_bfloat16)

@@ -30,6 +30,12 @@ namespace flashdec {
 template <class T>
 using Product = Parts<typename Operand<T>::Type>;
 
+// Whether the warp makes a step of q ready: each takes every so many pairs of steps (blocks
+// have 2, 4 or 8 warps), and finds the others' in shared memory.
+__device__ __forceinline__ bool takes_step(int step) {
+  return (step / 2 & (blockDim.x / 32 - 1)) == threadIdx.x / 32;
+}
+
 // A row of q as a thread needs it: two pairs of dims a step, from memory.
 template <int kSteps>
 struct Query {
@@ -37,16 +43,27 @@ struct Query {
 };
 
 // Starts the loads; they must be on their way before those of keys and values,
-// behind which they would wait. q is null for a row of zeros.
+// behind which they would wait. from is a row's, at this lane's first dim.
+template <class T, bool kWhole, int kSteps>
+__device__ __forceinline__ void load_dims(Query<kSteps> &q, const float *from, int dim) {
+  dim -= query_lane<T>();
+#pragma unroll
+  for (int step = 0; step < kSteps; step += 2) {
+    if (!Product<T>::kNarrow && !takes_step(step)) continue;  // else the row's largest is wanted
+#pragma unroll
+    for (int i = step * 2; i < step * 2 + 4; i++) {
+      int d = query_dim<T>(i);
+      float2 &x = q.x[i / 2][i % 2];
+      if constexpr (kPairStep<T> == 1) x = load_pair(from + d, kWhole || d < dim);
+      else x = {load_one(from + d, kWhole || d < dim), load_one(from + d + kPairStep<T>, kWhole || d + kPairStep<T> < dim)};
+    }
+  }
+}
+
 template <class T, int kSteps>
 __device__ __forceinline__ void load_q(Query<kSteps> &q, const float *from, int dim) {
-#pragma unroll
-  for (int i = 0; i < kSteps * 2; i++) {
-    int d = query_dim<T>(i);
-    float2 &x = q.x[i / 2][i % 2];
-    if constexpr (kPairStep<T> == 1) x = load_pair(from + d, from && d < dim);
-    else x = {load_one(from + d, from && d < dim), load_one(from + d + kPairStep<T>, from && d + kPairStep<T> < dim)};
-  }
+  if (__builtin_expect(dim == kSteps * 16, 1)) load_dims<T, true>(q, from, dim);
+  else load_dims<T, false>(q, from, dim);
 }
 
 // Multiply by the channels' scales.
@@ -385,6 +402,9 @@ __device__ __forceinline__ float shared_scale(const Scales &s, int head) {
   return finite_scale(s.values[s.kind == kHeadScale ? head : 0]);
 }
 
+// The row of the work that a thread has of a set: those that it lacks are its last one again.
+__device__ __forceinline__ int row_in(const Work &w, int set) { return min(set * kRows + static_cast<int>(threadIdx.x) % 32 / 4, w.rows - 1); }
+
 // The block's query rows: q as operands, what makes scores of products, and which
 // keys they see.
 template <class T, class S, int kSets>
@@ -394,14 +414,23 @@ struct Operands {
   Row rows[kSets];
   Common all;
 
-  __device__ __forceinline__ void prepare(const Params &p, const Work &w, Query<S::kSteps> (&queries)[kSets], const Query<S::kSteps> &channels, uint4 *shared_q) {
-    int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  // What it takes no load for.
+  __device__ __forceinline__ void place(const Params &p, const Work &w) {
     all = Common{0, INT32_MAX, p.softcap == 0.0f && !p.slopes};
 #pragma unroll
     for (int set = 0; set < kSets; set++) {
-      rows[set] = row_of(p, w, min(set * kRows + static_cast<int>(threadIdx.x) % 32 / 4, w.rows - 1));
+      rows[set] = row_of(p, w, row_in(w, set));
       all.lo = max(all.lo, rows[set].lo);
       all.hi = min(all.hi, rows[set].hi);
+    }
+    all.lo = __reduce_max_sync(~0u, all.lo);
+    all.hi = p.mask ? 0 : __reduce_min_sync(~0u, all.hi);
+  }
+
+  __device__ __forceinline__ void prepare(const Params &p, const Work &w, Query<S::kSteps> (&queries)[kSets], const Query<S::kSteps> &channels, uint4 *shared_q) {
+#pragma unroll
+    for (int set = 0; set < kSets; set++) {
+      load_slope(p, w, row_in(w, set), rows[set]);
       Query<S::kSteps> &from = queries[set];
       if (S::kScaled && p.k_scales.kind == kChannelScale) scale_q(from, channels);
       float by = q_exponent<T>(from);
@@ -409,23 +438,24 @@ struct Operands {
       if constexpr (S::kScaled) unit[set] = static_cast<double>(p.scale) * reciprocal(by * kCodeUnit<T>) * shared_scale<S>(p.k_scales, w.head);
 #pragma unroll
       for (int step = 0; step < S::kSteps; step += 2) {
+        if (!takes_step(step)) continue;
         uint32_t a[2][4];
         if constexpr (kDigits<T>) digits_of_q<T>(a[0], a[1], from.x + step, by);
         else split_q<T>(a[0], from.x[step], by), split_q<T>(a[1], from.x[step + 1], by);
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-          int at = set * S::kSteps + step + i;
-          if constexpr (S::kQInRegisters) {
-#pragma unroll
-            for (int j = 0; j < 4; j++) q[at][j] = a[i][j];
-          } else if (step / 2 % warps == warp) {
-            shared_q[at * 32 + threadIdx.x % 32] = make_uint4(a[i][0], a[i][1], a[i][2], a[i][3]);
-          }
-        }
+        for (int i = 0; i < 2; i++)
+          shared_q[(set * S::kSteps + step + i) * 32 + threadIdx.x % 32] = make_uint4(a[i][0], a[i][1], a[i][2], a[i][3]);
       }
     }
-    all.lo = __reduce_max_sync(~0u, all.lo);
-    all.hi = p.mask ? 0 : __reduce_min_sync(~0u, all.hi);
+    __syncthreads();
+    if constexpr (S::kQInRegisters) {
+#pragma unroll
+      for (int at = 0; at < kSets * S::kSteps; at++) {
+        uint4 x = shared_q[at * 32 + threadIdx.x % 32];
+        q[at][0] = x.x, q[at][1] = x.y, q[at][2] = x.z, q[at][3] = x.w;
+      }
+      __syncthreads();
+    }
   }
 };
 
@@ -558,7 +588,8 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   extern __shared__ __align__(128) char shared[];
   __shared__ __align__(16) float warp_m[kMaxRows * kWarps], warp_l[kMaxRows * kWarps];
   __shared__ uint32_t spoilt;  // rows that are not finite
-  if (p.lens && !p.settled) wait_for_earlier_kernels();
+  bool first_lengths = p.lens && !p.settled;
+  if (first_lengths) wait_for_earlier_kernels();
   const Work w = work_of(p);
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   empty_tables(warp_m, warp_l);
@@ -567,28 +598,27 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   char *ring_start = shared + S::kQBytes;
   uint32_t ring = shared_address(ring_start) + warp * p.stages * S::kTileBytes;
   int first = w.begin / S::kTile * S::kTile + warp * S::kTile;
-  int together = w.page >= 0 || p.page_size % S::kTile == 0 ? S::kTile : p.page_size % kPart == 0 ? kPart : 1;
-  Walk walk{first, warps * S::kTile, together, 0,
-            p.k.data + w.head * p.k.head_stride, p.v.data + w.head * p.v.head_stride, read_once()};
-#pragma unroll 1
-  for (int i = 0; i < p.near; i++) bring_tile<S>(p, w, walk, first + i * walk.step, page_for<S>(p, w, walk, first + i * walk.step));
-  walk.page = page_for<S>(p, w, walk, first);
+  Walk walk = walk_of<S>(p, w, first, warps * S::kTile);
+  find_pages<S>(p, w, walk);
+  bring_tiles<S>(p, w, walk);
   const float *from[kSets];
 #pragma unroll
   for (int set = 0; set < kSets; set++) {
-    int r = set * kRows + threadIdx.x % 32 / 4;
-    from[set] = r < w.rows ? p.q + out_row(p, w, r) * p.key_dim : nullptr;
+    from[set] = as_is(p.q + out_row(p, w, row_in(w, set)) * p.key_dim + query_lane<T>());
   }
-  wait_for_earlier_kernels();
+  Operands<T, S, kSets> operands;
+  operands.place(p, w);
+  if (!first_lengths) wait_for_earlier_kernels();
   mark(p, kStarted);
 
   Query<S::kSteps> queries[kSets];
 #pragma unroll
   for (int set = 0; set < kSets; set++) load_q<T>(queries[set], from[set], p.key_dim);
+  uint32_t half = load_half(p, w);
   Query<S::kSteps> channels{};
-  if (S::kScaled && p.k_scales.kind == kChannelScale) load_q<T>(channels, p.k_scales.values + w.head * p.key_dim, p.key_dim);
-  Operands<T, S, kSets> operands;
-  uint4 *shared_q = reinterpret_cast<uint4 *>(shared);
+  if (S::kScaled && p.k_scales.kind == kChannelScale) load_q<T>(channels, as_is(p.k_scales.values + w.head * p.key_dim + query_lane<T>()), p.key_dim);
+  // The last stage of the first warp's ring is free until the walk begins.
+  uint4 *shared_q = reinterpret_cast<uint4 *>(S::kQInRegisters ? ring_start + (p.stages - 1) * S::kTileBytes : shared);
   WarpState<V, kSets> x{};
   x.unit = 1;
 #pragma unroll
@@ -597,8 +627,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
 #pragma unroll 1
   for (int i = 0; i < p.stages - 1; i++) fetch<S>(p, w, walk, ring + i * S::kTileBytes);
   operands.prepare(p, w, queries, channels, shared_q);
-  if constexpr (!S::kQInRegisters) __syncthreads();
-  int stage = 0, asked = p.next == kNextAtLastTile ? w.end : INT32_MAX;
+  int stage = 0;
 #pragma unroll 1
   for (int key = first; key < w.end; key += walk.step) {
     copy_wait(p.stages - 2);
@@ -606,7 +635,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
     if (key == first) mark(p, kFirstTile);
     fetch<S>(p, w, walk, ring + (stage == 0 ? p.stages - 1 : stage - 1) * S::kTileBytes);
     take_tile(p, x, operands, ring + stage * S::kTileBytes, key, shared_q);
-    if (walk.key >= asked) let_next_kernel_start();
+    if (walk.key >= w.end) let_next_kernel_start();
     stage = stage + 1 == p.stages ? 0 : stage + 1;
   }
   copy_wait<0>();
@@ -618,7 +647,7 @@ __device__ __forceinline__ void decode_work(const Params &p) {
   uint32_t mine = store_warp<T, S, V, kSets>(x, states, warp, w.rows, values);
   if (mine) atomicOr(&spoilt, mine);
   if (__syncthreads_or(mine != 0)) compute_again<S, kSets>(p, w, states, spoilt);
-  finish<Shapes<4, V, kSets * kRows>>(p, w, states);
+  finish<Shapes<4, V, kSets * kRows>>(p, w, states, half);
 }
 
 }  // namespace flashdec

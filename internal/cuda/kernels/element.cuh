@@ -70,11 +70,11 @@ __device__ __forceinline__ void widen_to_bytes(uint32_t x, uint32_t &even, uint3
 
 // Codes i and i + 1 of each half of x, counted from its lowest bits, as pairs of f16.
 __device__ __forceinline__ void widen_pairs(uint32_t x, int i, uint32_t &a, uint32_t &b) {
-  constexpr uint32_t k1024 = 0x64006400, k1032 = 0x64086408;       // f16's bits: 1024 + n is 0x6400 + n
+  constexpr uint32_t k1032 = 0x64086408, k1152 = 0x64806480;       // f16's bits: 1024 + n is 0x6400 + n
   constexpr uint32_t kSixteenth = 0x2c002c00, kMinus72 = 0xd480d480;
-  x = (x ^ 0x88888888) >> 4 * i;                                   // n + 8
-  a = subtract_pair((x & 0x000f000f) | k1024, k1032);              // 1024 + n + 8
-  b = fma_pair((x & 0x00f000f0) | k1024, kSixteenth, kMinus72);    // 1024 + 16·(n + 8)
+  x >>= 4 * i;
+  a = subtract_pair((x & 0x000f000f) ^ k1032, k1032);              // 1024 + n + 8
+  b = fma_pair((x & 0x00f000f0) ^ k1152, kSixteenth, kMinus72);    // 1024 + 16·(n + 8)
 }
 
 // A lane's codes of keys 0 to 7 and 8 to 15 in two chunks of 16 bytes.
@@ -134,18 +134,21 @@ __device__ __forceinline__ void load_values(uint32_t (&b)[2][4], uint32_t (&x)[4
   }
 }
 
-// The first of a thread's pair i of dims of q, two pairs a step of 16 dims; the second is
-// kPairStep<T> further.
+// A thread's pair i of dims of q, two pairs a step of 16 dims: the first is query_dim<T>(i)
+// after query_lane<T>(), the second kPairStep<T> further.
 template <class T> constexpr int kPairStep = sizeof(T) == 4 ? 4 : 1;
 
 template <class T>
-__device__ __forceinline__ int query_dim(int i) {
-  int t = threadIdx.x % 4;
+__device__ __forceinline__ int query_lane() {
+  return threadIdx.x % 4 * (kBits<T> == 32 ? 1 : 32 / kBits<T>);
+}
+
+template <class T>
+__device__ constexpr int query_dim(int i) {
   switch (kBits<T>) {
-    case 32: return i * 8 + t;
-    case 16: return i * 8 + t * 2;
-    case 8: return i / 2 * 16 + t * 4 + i % 2 * 2;
-    default: return i / 4 * 32 + t * 8 + i % 4 * 2;
+    case 8: return i / 2 * 16 + i % 2 * 2;
+    case 4: return i / 4 * 32 + i % 4 * 2;
+    default: return i * 8;
   }
 }
 

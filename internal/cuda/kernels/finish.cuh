@@ -13,7 +13,8 @@ namespace flashdec {
 constexpr int kMaxRows = 16;  // query rows a block
 constexpr int kWarps = 8;     // most warps of a block
 
-// States of the block's warps, in shared memory: m and l as they are, and l times o,
+// States of the block's warps, in shared memory: m and l as they are, and l times o (so
+// partial states have them, too),
 // whose element (warp b, row r, d) is at o[(b·kBlockRows + r)·ld + d].
 struct States {
   int n;         // warps
@@ -92,23 +93,51 @@ __device__ __forceinline__ float *partial_o(const Params &p, const Work &w, int 
   return p.partial_o + ((w.partial + place) * S::kBlockRows + r) * S::dim(p) + d;
 }
 
-// Divide a merge's sums and write them: elements d, d + 1, … of the work's row r.
+// What partial states hold until they are written: a NaN that no arithmetic yields. Launches
+// use two halves of their memory in turn, and who writes a place forgets it in the other
+// half. Steps in parts, whose merges share the memory, have one half, which who merges
+// forgets.
+constexpr uint32_t kAbsent = 0xffffffff;
+
+// In a unit's counter, whether the launch uses the second half.
+constexpr uint32_t kSecondHalf = 1u << 31;
+
+// The counter, as far as it tells the half; the load starts here.
+__device__ __forceinline__ uint32_t load_half(const Params &p, const Work &w) {
+  if (p.places == 0 || w.num_splits == 1) return 0;
+  return static_cast<uint32_t>(load_past_l1(reinterpret_cast<const int32_t *>(p.counters + w.counter)));
+}
+
+template <int kWide>
+__device__ __forceinline__ void forget(float *at) {
+  float x[kWide];
+#pragma unroll
+  for (int i = 0; i < kWide; i++) x[i] = __uint_as_float(kAbsent);
+  pass_on(at, x);
+}
+
+// Write a merge's sums, divided if they are a result's: elements d, d + 1, … of the work's
+// row r. A place among the partial states is forgotten in the other half, so many places
+// further.
 template <class S, int kWide>
-__device__ __forceinline__ void put(const Params &p, const Work &w, int place, int r, int d, const Merge<kWide> &a) {
-  float inverse = reciprocal(a.l), average[kWide];
-#pragma unroll
-  for (int j = 0; j < kWide; j++) average[j] = is_empty(a.m) ? 0.0f : divide(a.sum[j], a.l, inverse);
-  if (place == kResult) {
-    int64_t row = out_row(p, w, r);
-    float factor = result_row(p, w, r, row, d == 0, a.m, a.l);
-#pragma unroll
-    for (int j = 0; j < kWide; j++) average[j] *= factor;
-    store_vec<kWide>(p.out + row * p.value_dim + d, average);
-  } else {
-    float ml[2] = {a.m, a.l};
-    pass_on(partial_o<S>(p, w, place, r, d), average);
-    if (d == 0) pass_on(partial_ml<S>(p, w, place, r), ml);
+__device__ __forceinline__ void put(const Params &p, const Work &w, int64_t other, int place, int r, int d, const Merge<kWide> &a) {
+  if (place != kResult) {
+    float ml[2] = {a.m, a.l}, *o = partial_o<S>(p, w, place, r, d);
+    pass_on(o, a.sum);
+    if (p.places != 0) forget<kWide>(o + other * S::kBlockRows * S::dim(p));
+    if (d == 0) {
+      float *to = partial_ml<S>(p, w, place, r);
+      pass_on(to, ml);
+      if (p.places != 0) forget<2>(to + other * S::kBlockRows * 2);
+    }
+    return;
   }
+  int64_t row = out_row(p, w, r);
+  float inverse = reciprocal(a.l), average[kWide];
+  float factor = result_row(p, w, r, row, d == 0, a.m, a.l);
+#pragma unroll
+  for (int j = 0; j < kWide; j++) average[j] = (is_empty(a.m) ? 0.0f : divide(a.sum[j], a.l, inverse)) * factor;
+  store_vec<kWide>(p.out + row * p.value_dim + d, average);
 }
 
 // For each of the block's rows and kWide elements of o at a time: f(row, element).
@@ -137,20 +166,8 @@ __device__ __forceinline__ Merge<S::kWide> merge_warps(const States &s, int r, i
 #pragma unroll
   for (int b = 0; b < kCount; b++) o[b] = b < s.n ? load_vec<S::kWide>(from + b * S::kBlockRows * s.ld) : Vec<S::kWide>{};
   Merge<S::kWide> a = merge_none<S::kWide>();
-  merge_some<true>(a, ms, ls, o);
+  merge_some(a, ms, ls, o);
   return a;
-}
-
-// What partial states hold between launches, and until they are written: a NaN that
-// no arithmetic yields.
-constexpr uint32_t kAbsent = 0xffffffff;
-
-template <int kWide>
-__device__ __forceinline__ void forget(float *at) {
-  float x[kWide];
-#pragma unroll
-  for (int i = 0; i < kWide; i++) x[i] = __uint_as_float(kAbsent);
-  pass_on(at, x);
 }
 
 // Wait until the partial states of a merge are there, as far as this thread reads them.
@@ -175,10 +192,10 @@ __device__ __forceinline__ T *as_is(T *address) {
   return address;
 }
 
-// `count` partial states, at most kCount, join a merge; their o is forgotten. One that
-// was not there yet makes the sums NaN.
+// `count` partial states, at most kCount, join a merge. One that was not there yet makes the
+// sums NaN.
 template <class S, int kCount>
-__device__ __forceinline__ void merge_partials(Merge<S::kWide> &a, const float *ml, float *o, int dim, int count) {
+__device__ __forceinline__ void merge_partials(Merge<S::kWide> &a, const float *ml, const float *o, int dim, int count) {
   const Merge<S::kWide> before = a;
   ml = as_is(ml), o = as_is(o);
 #pragma unroll 1
@@ -191,7 +208,7 @@ __device__ __forceinline__ void merge_partials(Merge<S::kWide> &a, const float *
       if (b < count) take_over(y, ml + b * S::kBlockRows * 2), take_over(x[b].x, o + b * S::kBlockRows * dim);
       ms[b] = y[0], ls[b] = y[1];
     }
-    merge_some<false>(a, ms, ls, x);
+    merge_some(a, ms, ls, x);
     float probe = a.l;
 #pragma unroll
     for (int i = 0; i < S::kWide; i++) probe += a.sum[i];
@@ -199,9 +216,6 @@ __device__ __forceinline__ void merge_partials(Merge<S::kWide> &a, const float *
     wait_for_partials<S>(ml, o, dim, count);
     a = before;
   }
-#pragma unroll
-  for (int b = 0; b < kCount; b++)
-    if (b < count) forget<S::kWide>(o + b * S::kBlockRows * dim);
 }
 
 // The same work, hidden from the compiler until here: else it would compute what
@@ -230,22 +244,22 @@ __device__ __forceinline__ Group all_bands(const Work &w) {
   return Group{w.num_splits, bands_of(w.num_splits), w.counter, kResult};
 }
 
-// Count this block's arrival; the group's last one leaves the counter at zero for
-// the next launch.
+// Count this block's arrival; the group's last one leaves the counter at zero for the
+// next launch, and tells it the half.
 __device__ __forceinline__ bool last_to_arrive(const Params &p, const Group &g) {
-  __shared__ bool last;
+  bool last = false;
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = arrive(p.counters + g.counter) + 1 == g.count;
-    if (last) p.counters[g.counter] = 0;
+    uint32_t before = arrive(p.counters + g.counter);
+    last = (before & ~kSecondHalf) + 1 == g.count;
+    if (last) p.counters[g.counter] = p.places != 0 && g.place == kResult ? ~before & kSecondHalf : 0;
   }
-  __syncthreads();
-  return last;
+  return __syncthreads_or(last);
 }
 
 // The last block to arrive merges its group.
 template <class S>
-__device__ __forceinline__ void merge_group(const Params &p, const Work &w, const Group &g) {
+__device__ __forceinline__ void merge_group(const Params &p, const Work &w, int64_t other, const Group &g) {
   bool last = g.place == kResult;
   mark(p, last ? kArrived : kBandArrived);
   for_vecs<S>(p, w, [&](int r, int d) {
@@ -261,9 +275,14 @@ __device__ __forceinline__ void merge_group(const Params &p, const Work &w, cons
         merge_partials<S, 16>(a, ml + b * S::kBlockRows * 2, o + static_cast<int64_t>(b) * S::kBlockRows * dim, dim, g.count - b);
     }
     mark(p, last ? kGathered : kBandGathered);
-    put<S>(p, w, g.place, r, d, a);
+    put<S>(p, w, other, g.place, r, d, a);
+    if (p.places == 0) {
+#pragma unroll 1
+      for (int b = 0; b < g.count; b++) forget<S::kWide>(o + static_cast<int64_t>(b) * S::kBlockRows * dim);
+    }
   });
   mark(p, last ? kDone : kBandStored);
+  if (p.places != 0) return;
   __syncthreads();  // all have read what is forgotten now
   for (int i = threadIdx.x; i < S::kBlockRows * g.count; i += blockDim.x) {
     int r = i % S::kBlockRows;
@@ -274,17 +293,20 @@ __device__ __forceinline__ void merge_group(const Params &p, const Work &w, cons
 // What follows once s, the states of the block's warps, is complete for all
 // threads. Units of many splits merge in two steps: the last block to arrive of
 // kBand adjacent splits merges their states, the last of those merges the bands.
+// half is load_half's.
 template <class S>
-__device__ __forceinline__ void finish(const Params &p, const Work &w, const States &s) {
+__device__ __forceinline__ void finish(const Params &p, const Work &work, const States &s, uint32_t half) {
+  Work w = work;
+  int64_t other = p.places;
+  if (half & kSecondHalf) w.partial += p.places, other = -other;
   int place = w.num_splits == 1 ? kResult : w.split;
   for_vecs<S>(p, w, [&](int r, int d) {
-    put<S>(p, w, place, r, d, s.n <= 4 ? merge_warps<S, 4>(s, r, d) : merge_warps<S, 8>(s, r, d));
+    put<S>(p, w, other, place, r, d, s.n <= 4 ? merge_warps<S, 4>(s, r, d) : merge_warps<S, 8>(s, r, d));
   });
   if (place == kResult) return mark(p, kDone);
   mark(p, kStored);
-  if (p.next == kNextAtState) let_next_kernel_start();
   for (Group g = group_of(later(w)); last_to_arrive(p, g); g = all_bands(later(w))) {
-    merge_group<S>(p, later(w), g);
+    merge_group<S>(p, later(w), other, g);
     if (g.place == kResult) break;
   }
 }

@@ -76,6 +76,7 @@ __device__ inline void score_keys(const Params &p, const Work &w, GeneralScratch
   for (int i = threadIdx.x / 32; i < count * w.rows; i += warps) {
     int j = i / w.rows, r = i - j * w.rows;
     Row row = row_of(p, w, r);
+    load_slope(p, w, r, row);
     float score = -CUDART_INF_F;
     if (sees(row, first + j)) {
       const char *k = p.k.data + t.k[j];

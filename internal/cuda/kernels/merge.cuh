@@ -71,9 +71,8 @@ __device__ __forceinline__ Merge<kWide> merge_none() {
   return a;
 }
 
-// kCount more states join a merge (a power of two): their m and l, and their o, or
-// l·o where kUndivided.
-template <bool kUndivided, int kCount, int kWide>
+// kCount more states join a merge (a power of two): their m, l and l·o.
+template <int kCount, int kWide>
 __device__ __forceinline__ void merge_some(Merge<kWide> &a, const float (&m_b)[kCount], const float (&l_b)[kCount], const Vec<kWide> (&o)[kCount]) {
   float top[4] = {a.m, a.m, a.m, a.m};  // four, so that they do not wait for each other
 #pragma unroll
@@ -86,10 +85,10 @@ __device__ __forceinline__ void merge_some(Merge<kWide> &a, const float (&m_b)[k
   for (int i = 0; i < kWide; i++) a.sum[i] *= shrink;
 #pragma unroll
   for (int b = 0; b < kCount; b++) {
-    float e = exp_fast(m_b[b] - base), w = kUndivided ? e : e * l_b[b];
+    float e = exp_fast(m_b[b] - base);
     a.l = fmaf(e, l_b[b], a.l);
 #pragma unroll
-    for (int i = 0; i < kWide; i++) a.sum[i] = fmaf(w, o[b].x[i], a.sum[i]);
+    for (int i = 0; i < kWide; i++) a.sum[i] = fmaf(e, o[b].x[i], a.sum[i]);
   }
   a.m = m;
 }

@@ -79,14 +79,6 @@ struct Regular {
   int32_t page_first, page_step;
 };
 
-// When the next launch in the stream may start, if it is one that can: its blocks take
-// what this one's leave of the multiprocessors, and of the memory's rate.
-enum NextStart : int32_t {
-  kNextAtLastTile,  // when all blocks have asked for their last tiles
-  kNextAtState,     // when they have stored their states
-  kNextAtEnd,
-};
-
 struct Params {
   Plane k, v;
   Scales k_scales, v_scales;
@@ -97,9 +89,9 @@ struct Params {
   float *lse;             // [queries, num_heads] natural; or null
   float *state_m;         // [queries, num_heads] natural; null unless states are wanted
   float *state_l;         // [queries, num_heads]
-  float *partial_ml;      // [places, rows of a kernel's states, 2] m, natural, and l
-  float *partial_o;       // [places, rows, value_dim, padded as the kernel's]
-  uint32_t *counters;     // zero between launches
+  float *partial_ml;      // [halves, places, rows of a kernel's states, 2] m, natural, and l
+  float *partial_o;       // [halves, places, rows, value_dim, padded as the kernel's]
+  uint32_t *counters;     // between launches zero, but for kSecondHalf
   const float *slopes;    // [num_heads] or null
   const float *sinks;     // [num_heads] or null
   const uint8_t *mask;    // [mask_seqs, mask_queries, mask_keys] or null
@@ -107,6 +99,7 @@ struct Params {
   void *trace;            // [blocks, kMarks] of trace.cuh, or null
   const int32_t *lens;    // [sequences] keys of each, read when the step runs; or null
   int32_t *lost;          // set to a sequence whose length is out of range, + 1
+  int64_t places;         // of each half; 0 where partial states have one place only
   uint64_t group_magic;   // ceil(2^40 / group)
   uint64_t page_magic;    // floor(2^64 / page_size) + 1; 0 where page_size is 1
   Regular regular;
@@ -124,10 +117,10 @@ struct Params {
   int32_t k_type, v_type; // kv.DType
   int32_t key_chunks;     // of 16 bytes a row
   int32_t value_chunks;
-  int32_t next;           // NextStart
   int32_t settled;        // no kernel writes lengths, works and pages
+  int32_t by_words;       // rows of float32 that do not lie at multiples of 16 bytes
 };
 
-static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 416, "internal/cuda/params.go");
+static_assert(sizeof(Work) == 80 && sizeof(Regular) == 48 && sizeof(Params) == 424, "internal/cuda/params.go");
 
 }  // namespace flashdec

@@ -48,9 +48,9 @@ __device__ __forceinline__ void copy_wait() {
 
 // Wait until at most `pending` of this thread's groups are on their way.
 __device__ __forceinline__ void copy_wait(int pending) {
+  if (__builtin_expect(pending == 1, 1)) return copy_wait<1>();
   switch (pending) {
     case 0: copy_wait<0>(); break;
-    case 1: copy_wait<1>(); break;
     case 2: copy_wait<2>(); break;
     case 3: copy_wait<3>(); break;
     case 4: copy_wait<4>(); break;
@@ -145,9 +145,8 @@ struct Parts<__nv_bfloat16> {
   // (hi, lo): a and b each as the sum of two, packed in pairs.
   static __device__ __forceinline__ void split(float a, float b, uint32_t &hi, uint32_t &lo) {
     __nv_bfloat162 h = __floats2bfloat162_rn(a, b);
-    float2 f = __bfloat1622float2(h);
-    __nv_bfloat162 r = __floats2bfloat162_rn(a - f.x, b - f.y);
     hi = *reinterpret_cast<uint32_t *>(&h);
+    __nv_bfloat162 r = __floats2bfloat162_rn(a - __uint_as_float(hi << 16), b - __uint_as_float(hi & 0xffff0000));
     lo = *reinterpret_cast<uint32_t *>(&r);
   }
   static __device__ __forceinline__ void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {

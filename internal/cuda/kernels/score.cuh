@@ -108,17 +108,25 @@ __device__ __forceinline__ int anchor_of(const Params &p, float slope, int pos) 
   return p.window > 0 ? max(pos - p.window + 1, 0) : 0;
 }
 
+// The row without its slope, which takes a load.
 __device__ __forceinline__ Row row_of(const Params &p, const Work &w, int r) {
   Row row;
   int head, query = query_of(p, w.row + r, head);
   row.pos = w.pos + query;
   row.hi = p.causal ? min(w.end, row.pos + 1) : w.end;
   row.lo = p.window > 0 ? max(row.pos - p.window + 1, w.begin) : w.begin;
-  row.slope = p.slopes ? p.slopes[w.head * p.group + head] : 0.0f;
-  row.anchor = anchor_of(p, row.slope, row.pos);
+  row.slope = 0.0f;
+  row.anchor = row.pos;
   row.origin = w.origin;
   row.visible = p.mask ? p.mask + (w.mask_row + query) * p.mask_keys : nullptr;
   return row;
+}
+
+// The slope of the work's row r.
+__device__ __forceinline__ void load_slope(const Params &p, const Work &w, int r, Row &row) {
+  if (!p.slopes) return;
+  row.slope = p.slopes[query_head(p, w, r)];
+  row.anchor = anchor_of(p, row.slope, row.pos);
 }
 
 __device__ __forceinline__ bool sees(const Row &row, int key) {

@@ -15,15 +15,18 @@ constexpr int kBits = 8 * sizeof(T);  // of an element
 // number of 16-byte chunks) and kSets sets of 8 query rows bring with them.
 template <class T, int K, int V, int kSets>
 struct Sizes {
+  static constexpr bool kWords = kBits<T> == 32;  // rows may lie at any multiple of 4 bytes: Params::by_words
   static constexpr int kKeyBytes = K * kBits<T> / 8, kValueBytes = V * kBits<T> / 8;
   static constexpr bool kScaled = kBits<T> <= 8;
   static constexpr int kTile = kScaled ? 32 : 16;  // keys a warp takes at once
   static constexpr int kParts = kTile / kPart;
   static constexpr int kScales = kTile * (kKeyBytes + kValueBytes);  // offset of the tile's scales
   static constexpr int kTileBytes = kScales + (kScaled ? 2 * kTile * 4 : 0);
+  static constexpr bool kRowsWhole = 32 % (kKeyBytes / 16) == 0 && 32 % (kValueBytes / 16) == 0;
   static constexpr int kSteps = K / 16;                    // products a score
   static constexpr bool kQInRegisters = kSteps * kSets <= 8;
   static constexpr int kQBytes = kQInRegisters ? 0 : kSets * kSteps * 32 * 16;
+  static_assert(!kQInRegisters || kSets * kSteps * 32 * 16 <= kTileBytes, "q goes through a stage of the ring");
   static constexpr int kLd = V + 8;                        // of a state's o, in floats: no bank conflicts
 };
 
@@ -35,36 +38,110 @@ __device__ __forceinline__ uint32_t chunk_at(int row, int chunk) {
   return row * kRowBytes + ((chunk ^ swap) << 4);
 }
 
+// Whether a warp copies a plane's rows by whole rows: lane i takes chunk i mod kChunks of
+// row i / kChunks, and of every kStep-th row from there.
+template <int kRowBytes>
+struct Lanes {
+  static constexpr int kChunks = kRowBytes / 16, kStep = 32 / kChunks;
+  static constexpr bool kWhole = 32 % kChunks == 0;
+
+  // This lane's offset in a tile whose rows are adjacent.
+  static __device__ __forceinline__ int offset() { return threadIdx.x % 32 * 16; }
+};
+
 // A warp's walk over its tiles, which begin at multiples of their size.
 struct Walk {
   int key;             // first key of the next tile to fetch
   int step;            // keys from one of the warp's tiles to the next
   int together;        // adjacent keys of a tile that never cross a border of pages: all, kPart or 1
-  int32_t page;        // of the next tile; of this lane's row where tiles may cross
-  const char *k, *v;   // this KV head
+  bool adjacent;       // a tile is in one page, its rows adjacent and whole
+  bool straight;       // and all are in the same
+  // Where w.page is -1, pages of pieces of so many keys (of rows, where that is 1) lie in the
+  // lanes, those of 32 ahead of their use: a load that tiles have to wait for comes behind them.
+  int32_t pages, more;
+  int tile;            // the next one's, among those whose pages are there
+  const char *k, *v;   // where adjacent, this lane's first chunk: of the next tile, or of page 0
   uint64_t policy;     // of L2
 };
 
-// The page of the tile's first key, or of this lane's key of the tile.
+__device__ __forceinline__ const char *head_of(const Plane &plane, const Work &w) { return plane.data + w.head * plane.head_stride; }
+
+// How far a tile's first row is from its KV head's in page 0.
+__device__ __forceinline__ int64_t row_at(const Plane &plane, int64_t page, int slot) { return page * plane.page_stride + slot * plane.slot_stride; }
+
 template <class S>
-__device__ __forceinline__ int32_t page_for(const Params &p, const Work &w, const Walk &walk, int key) {
+__device__ __forceinline__ Walk walk_of(const Params &p, const Work &w, int first, int step) {
+  Walk walk;
+  walk.key = first, walk.step = step;
+  walk.together = w.page >= 0 || p.page_size % S::kTile == 0 ? S::kTile : p.page_size % kPart == 0 ? kPart : 1;
+  walk.adjacent = S::kRowsWhole && !p.by_words && walk.together == S::kTile && p.k.slot_stride == S::kKeyBytes && p.v.slot_stride == S::kValueBytes &&
+                  p.key_chunks * 16 == S::kKeyBytes && p.value_chunks * 16 == S::kValueBytes;
+  walk.straight = walk.adjacent && w.page >= 0;
+  walk.pages = walk.more = 0, walk.tile = 0;
+  walk.k = head_of(p.k, w) + Lanes<S::kKeyBytes>::offset(), walk.v = head_of(p.v, w) + Lanes<S::kValueBytes>::offset();
+  if (w.page >= 0) {
+    int slot;
+    page_of(p, first, slot);
+    walk.k += row_at(p.k, w.page, slot), walk.v += row_at(p.v, w.page, slot);
+  }
+  walk.policy = read_once();
+  return walk;
+}
+
+// The lanes' pages of 32 pieces from a tile's first key on; of one tile's rows, where any
+// may be in another page.
+template <class S>
+__device__ __forceinline__ int32_t pages_from(const Params &p, const Work &w, const Walk &walk, int key) {
+  int lane = threadIdx.x % 32, slot;
+  if (walk.together == 1) key += lane % S::kTile;
+  else if (walk.together == S::kTile) key += lane * walk.step;
+  else key += lane / S::kParts * walk.step + lane % S::kParts * kPart;
+  return key < w.end ? page_at(p, w, page_of(p, max(key, w.begin), slot)) : 0;
+}
+
+// Ask for the first pages.
+template <class S>
+__device__ __forceinline__ void find_pages(const Params &p, const Work &w, Walk &walk) {
+  if (w.page >= 0) return;
+  walk.pages = pages_from<S>(p, w, walk, walk.key);
+  if (walk.together > 1) walk.more = pages_from<S>(p, w, walk, walk.key + 32 * walk.together / S::kTile * walk.step);
+}
+
+// The page of the walk's tile number i, of the next ones; of this lane's row of it.
+template <class S>
+__device__ __forceinline__ int32_t page_of_tile(const Work &w, const Walk &walk, int i) {
   if (w.page >= 0) return w.page;
-  int slot, mine = walk.together == S::kTile ? key : key + threadIdx.x % S::kTile;
-  return mine < w.end && key < w.end ? page_at(p, w, page_of(p, max(mine, w.begin), slot)) : 0;
+  if (walk.together == 1) return walk.pages;
+  int piece = walk.together == S::kTile ? i : i * S::kParts + threadIdx.x % S::kTile / kPart;
+  return __shfl_sync(~0u, walk.pages, piece);
+}
+
+// One tile further; key is the one that follows it.
+template <class S>
+__device__ __forceinline__ void pass_tile(const Params &p, const Work &w, Walk &walk) {
+  walk.key += walk.step;
+  if (w.page >= 0) return;
+  if (walk.together == 1) {
+    walk.pages = pages_from<S>(p, w, walk, walk.key);
+  } else if (++walk.tile == 32 * walk.together / S::kTile) {
+    walk.tile = 0;
+    walk.pages = walk.more;
+    walk.more = pages_from<S>(p, w, walk, walk.key + 32 * walk.together / S::kTile * walk.step);
+  }
 }
 
 // Start the way of a tile's keys and values to L2. It may be done before the kernels
 // ahead in the stream have ended: what they still write, L2 will have.
 template <class S>
-__device__ __forceinline__ void bring_tile(const Params &p, const Work &w, const Walk &walk, int first, int64_t page) {
+__device__ __forceinline__ void bring_tile(const Params &p, const Work &w, const Walk &walk, int first, int32_t page) {
   constexpr int kPlanes = 32 / S::kTile;  // that a warp's lanes take at once
   int lane = threadIdx.x % 32, mine = lane % S::kTile, slot;
   bool one_page = walk.together == S::kTile;
   page_of(p, one_page ? first : first + mine, slot);
   if (one_page) slot += mine;
   int k_bytes = p.key_chunks * 16, v_bytes = p.value_chunks * 16;
-  const char *k = walk.k + page * p.k.page_stride + slot * p.k.slot_stride;
-  const char *v = walk.v + page * p.v.page_stride + slot * p.v.slot_stride;
+  const char *k = head_of(p.k, w) + row_at(p.k, page, slot);
+  const char *v = head_of(p.v, w) + row_at(p.v, page, slot);
   int rows = 1;
   if (one_page && first >= w.begin && first + S::kTile <= w.end && p.k.slot_stride == k_bytes && p.v.slot_stride == v_bytes) {
     rows = S::kTile;  // adjacent: one request
@@ -74,6 +151,15 @@ __device__ __forceinline__ void bring_tile(const Params &p, const Work &w, const
   }
   if (kPlanes == 1 || lane < S::kTile) bring_near(k, rows * k_bytes, walk.policy);
   if (kPlanes == 1 || lane >= S::kTile) bring_near(v, rows * v_bytes, walk.policy);
+}
+
+template <class S>
+__device__ __forceinline__ void bring_tiles(const Params &p, const Work &w, const Walk &walk) {
+#pragma unroll 1
+  for (int i = 0, key = walk.key; i < p.near && key < w.end; i++, key += walk.step) {
+    bool rows = w.page < 0 && walk.together == 1;
+    bring_tile<S>(p, w, walk, key, rows ? pages_from<S>(p, w, walk, key) : page_of_tile<S>(w, walk, i));
+  }
 }
 
 // Adjacent rows of one plane; chunks from `chunks` on become zeros, unread.
@@ -120,6 +206,20 @@ __device__ __forceinline__ void copy_rows(uint32_t dst, const char *row_address,
   }
 }
 
+// The same of rows that lie at any multiple of 4 bytes.
+template <int kRowBytes, int kCount>
+__device__ __forceinline__ void copy_words(uint32_t dst, const char *row_address, int lo, int hi, int words) {
+  constexpr int kWords = kRowBytes / 4;
+#pragma unroll 1
+  for (int i = 0; i < kCount * kWords / 32; i++) {
+    int at = i * 32 + threadIdx.x % 32;
+    int row = at / kWords, word = at % kWords;
+    const char *src = from_lane(row_address, row);
+    bool read = row >= lo && row < hi && word < words;
+    copy4(dst + chunk_at<kRowBytes>(row, word / 4) + word % 4 * 4, read ? src + word * 4 : row_address, read);
+  }
+}
+
 // The scales of the tile's tokens, where they have their own: first those of the
 // keys, then those of the values. The scale of what is no key is 0.
 template <class S>
@@ -147,27 +247,84 @@ __device__ __forceinline__ void copy_whole(uint32_t dst, const char *row, int to
   }
 }
 
+// Start the way of a tile in any number of pages, with any strides and dims: of its keys
+// those in [begin, end), which its page is of, or its lanes' pages are.
+template <class S>
+__device__ __noinline__ void fetch_rows(const Params &p, uint32_t dst, int first, int begin, int end, int head, int32_t page, int together) {
+  int mine = threadIdx.x % S::kTile, slot;
+  bool one_page = together == S::kTile;
+  uint64_t policy = read_once();
+  page_of(p, one_page ? first : first + mine, slot);
+  const char *k = p.k.data + head * p.k.head_stride + row_at(p.k, page, slot);
+  const char *v = p.v.data + head * p.v.head_stride + row_at(p.v, page, slot);
+  uint32_t v_dst = dst + S::kTile * S::kKeyBytes;
+  if (S::kWords && p.by_words) {
+    if (one_page) k += mine * p.k.slot_stride, v += mine * p.v.slot_stride;
+    copy_words<S::kKeyBytes, S::kTile>(dst, k, begin - first, end - first, p.key_dim);
+    copy_words<S::kValueBytes, S::kTile>(v_dst, v, begin - first, end - first, p.value_dim);
+  } else if (together > 1 && first >= begin && first + S::kTile <= end) {
+    copy_whole<S::kKeyBytes, S>(dst, k, together, p.k.slot_stride, p.key_chunks, policy);
+    copy_whole<S::kValueBytes, S>(v_dst, v, together, p.v.slot_stride, p.value_chunks, policy);
+  } else {
+    if (one_page) k += mine * p.k.slot_stride, v += mine * p.v.slot_stride;
+    copy_rows<S::kKeyBytes, S::kTile>(dst, k, begin - first, end - first, p.key_chunks, policy);
+    copy_rows<S::kValueBytes, S::kTile>(v_dst, v, begin - first, end - first, p.value_chunks, policy);
+  }
+}
+
+// A plane's rows of a tile, adjacent: the addresses of all copies differ by constants. Rows
+// outside [lo, hi) become zeros, unread, unless all are kInside.
+template <int kRowBytes, int kCount, bool kInside>
+__device__ __forceinline__ void copy_tile(uint32_t dst, const char *src, int lo, int hi, uint64_t policy) {
+  using L = Lanes<kRowBytes>;
+  int lane = threadIdx.x % 32, row = lane / L::kChunks;
+  uint32_t to = dst + chunk_at<kRowBytes>(row, lane % L::kChunks);
+#pragma unroll
+  for (int i = 0; i < kCount; i += L::kStep)
+    copy16((to ^ (chunk_at<kRowBytes>(i, 0) - i * kRowBytes)) + i * kRowBytes, src + i * kRowBytes, kInside || (row + i >= lo && row + i < hi), policy);
+}
+
+template <class S, bool kInside>
+__device__ __forceinline__ void copy_tiles(uint32_t dst, const char *k, const char *v, int lo, int hi, uint64_t policy) {
+  copy_tile<S::kKeyBytes, S::kTile, kInside>(dst, k, lo, hi, policy);
+  copy_tile<S::kValueBytes, S::kTile, kInside>(dst + S::kTile * S::kKeyBytes, v, lo, hi, policy);
+}
+
+// Start the way of the walk's next tile, which may be in any number of pages or reach out of
+// the work's keys; returns its page, or that of this lane's row.
+template <class S>
+__device__ __forceinline__ int32_t fetch_any(const Params &p, const Work &w, Walk &walk, uint32_t dst) {
+  int32_t page = page_of_tile<S>(w, walk, walk.tile);
+  int first = walk.key;
+  const char *k = walk.k, *v = walk.v;
+  pass_tile<S>(p, w, walk);
+  if (w.page >= 0) {
+    walk.k += walk.step * S::kKeyBytes, walk.v += walk.step * S::kValueBytes;
+  } else if (walk.adjacent) {
+    int slot;
+    page_of(p, first, slot);
+    k += row_at(p.k, page, slot), v += row_at(p.v, page, slot);
+  }
+  if (!S::kRowsWhole || !walk.adjacent) fetch_rows<S>(p, dst, first, w.begin, w.end, w.head, page, walk.together);
+  else if (first >= w.begin && first + S::kTile <= w.end) copy_tiles<S, true>(dst, k, v, 0, 0, walk.policy);
+  else copy_tiles<S, false>(dst, k, v, w.begin - first, w.end - first, walk.policy);
+  return page;
+}
+
+// Start the way of the walk's next tile to shared memory. One page that holds all keys,
+// rows adjacent, is what short steps wait for.
 template <class S>
 __device__ __forceinline__ void fetch(const Params &p, const Work &w, Walk &walk, uint32_t dst) {
-  if (walk.key < w.end) {
-    int64_t page = walk.page;
-    int first = walk.key, mine = threadIdx.x % S::kTile, slot;
-    bool one_page = walk.together == S::kTile;
-    walk.key += walk.step;
-    walk.page = page_for<S>(p, w, walk, walk.key);
-    page_of(p, one_page ? first : first + mine, slot);
-    const char *k = walk.k + page * p.k.page_stride + slot * p.k.slot_stride;
-    const char *v = walk.v + page * p.v.page_stride + slot * p.v.slot_stride;
-    uint32_t v_dst = dst + S::kTile * S::kKeyBytes;
-    if (walk.together > 1 && first >= w.begin && first + S::kTile <= w.end) {
-      copy_whole<S::kKeyBytes, S>(dst, k, walk.together, p.k.slot_stride, p.key_chunks, walk.policy);
-      copy_whole<S::kValueBytes, S>(v_dst, v, walk.together, p.v.slot_stride, p.value_chunks, walk.policy);
+  int first = walk.key;
+  if (first < w.end) {
+    int32_t page = w.page;
+    if (S::kRowsWhole && walk.straight && first >= w.begin && first + S::kTile <= w.end) {
+      copy_tiles<S, true>(dst, walk.k, walk.v, 0, 0, walk.policy);
+      walk.key += walk.step, walk.k += walk.step * S::kKeyBytes, walk.v += walk.step * S::kValueBytes;
     } else {
-      if (one_page) k += mine * p.k.slot_stride, v += mine * p.v.slot_stride;
-      copy_rows<S::kKeyBytes, S::kTile>(dst, k, w.begin - first, w.end - first, p.key_chunks, walk.policy);
-      copy_rows<S::kValueBytes, S::kTile>(v_dst, v, w.begin - first, w.end - first, p.value_chunks, walk.policy);
+      page = fetch_any<S>(p, w, walk, dst);
     }
-    if constexpr (S::kScaled) copy_scales<S>(p, w, dst + S::kScales, page, first + mine);
+    if constexpr (S::kScaled) copy_scales<S>(p, w, dst + S::kScales, page, first + threadIdx.x % S::kTile);
   }
   copy_commit();
 }
