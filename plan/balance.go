@@ -215,11 +215,21 @@ func (b *balance) gather() int {
 	if b.merge > 0 {
 		for i := range b.cuts {
 			if c := &b.cuts[i]; c.n > 1 {
-				most = max(most, c.n*b.merge*c.keyWork()*b.tile)
+				most = max(most, gathered(c.n)*b.merge*c.keyWork()*b.tile)
 			}
 		}
 	}
 	return most
+}
+
+// gathered is how many states' time the merge of n takes: of more than 16 in two steps,
+// first in bands of 8, and another wait for the last to arrive.
+func gathered(n int) int {
+	const oneStep, band, wait = 16, 8, 8
+	if n <= oneStep {
+		return n
+	}
+	return band + wait + ceil(n, band)
 }
 
 // apart is how far processors end apart whose largest item takes so long. Where few

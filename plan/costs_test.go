@@ -25,6 +25,8 @@ func TestMergesCost(t *testing.T) {
 		{65536, 8, 68, 7, 16},
 		{1 << 19, 8, 0, 0, 32}, // processors that are not equally fast
 		{1 << 19, 8, 68, 7, 16},
+		{65536, 2, 68, 7, 32},
+		{131072, 2, 68, 7, 64}, // merges in bands cost little more
 	} {
 		p, err := New(costed(c.n, c.heads, c.saturating, c.merge))
 		if err != nil {
