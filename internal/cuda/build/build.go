@@ -11,6 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -115,29 +117,42 @@ func (a *Archive) Image(files fs.FS, t Target) ([]byte, error) {
 // instruction leaves the archive as it is.
 const SumsFile = "kernels.sum"
 
-// Sum is the archive's line of [SumsFile] for what lies in a folder now: the hash of all
-// kernel sources and the compiler's flags, and that of the archive.
-func (a *Archive) Sum(dir fs.FS) (string, error) {
+// Sum is the archive's line of [SumsFile] for what lies in a module's folder, such as
+// internal/cuda, now: the hash of all kernel sources, of the headers of other folders that
+// they include and of the compiler's flags, and that of the archive.
+func (a *Archive) Sum(module fs.FS, dir string) (string, error) {
 	built := sha256.New()
+	var sources []string
 	for _, pattern := range []string{"kernels/*.cu", "kernels/*.cuh"} {
-		files, err := fs.Glob(dir, pattern)
+		files, err := fs.Glob(module, path.Join(dir, pattern))
 		if err != nil {
 			return "", err
 		}
-		for _, name := range files {
-			data, err := fs.ReadFile(dir, name)
-			if err != nil {
-				return "", err
+		sources = append(sources, files...)
+	}
+	for i := 0; i < len(sources); i++ { // which grows
+		name := sources[i]
+		data, err := fs.ReadFile(module, name)
+		if err != nil {
+			return "", err
+		}
+		short := name
+		if path.Dir(name) == path.Join(dir, "kernels") {
+			short = path.Base(name)
+		}
+		fmt.Fprintf(built, "%s %d\n", short, len(data))
+		built.Write(data)
+		for _, header := range included(name, data) {
+			if !slices.Contains(sources, header) {
+				sources = append(sources, header)
 			}
-			fmt.Fprintf(built, "%s %d\n", path.Base(name), len(data))
-			built.Write(data)
 		}
 	}
 	for _, t := range a.Targets {
 		fmt.Fprintln(built, t.File, a.Defines, t.Flags)
 	}
 	packed := sha256.New()
-	f, err := dir.Open(a.File)
+	f, err := module.Open(path.Join(dir, a.File))
 	if err != nil {
 		return "", err
 	}
@@ -148,11 +163,22 @@ func (a *Archive) Sum(dir fs.FS) (string, error) {
 	return fmt.Sprintf("%s sources %s archive %s\n", a.File, hex.EncodeToString(built.Sum(nil)), hex.EncodeToString(packed.Sum(nil))), nil
 }
 
-// Sums is the text of [SumsFile] for what lies in a folder now.
-func Sums(dir fs.FS, archives ...*Archive) (string, error) {
+// included are the headers that a source names in quotes: those of the module.
+func included(source string, data []byte) []string {
+	var list []string
+	for _, m := range quoted.FindAllSubmatch(data, -1) {
+		list = append(list, path.Join(path.Dir(source), string(m[1])))
+	}
+	return list
+}
+
+var quoted = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
+
+// Sums is the text of [SumsFile] for what lies in a module's folder now.
+func Sums(module fs.FS, dir string, archives ...*Archive) (string, error) {
 	var text strings.Builder
 	for _, a := range archives {
-		line, err := a.Sum(dir)
+		line, err := a.Sum(module, dir)
 		if err != nil {
 			return "", err
 		}

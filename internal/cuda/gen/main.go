@@ -37,9 +37,9 @@ func run() error {
 	printOnly := flag.Bool("print", false, "print the command lines that make the images")
 	ofModel := flag.Bool("model", false, "the archive of model/gpu")
 	flag.Parse()
-	all := build.Archives
+	all, dir := build.Archives, "internal/cuda"
 	if *ofModel {
-		all = []*build.Archive{&build.Model}
+		all, dir = []*build.Archive{&build.Model}, "model/gpu"
 	}
 	archives, err := named(all, flag.Args())
 	if err != nil {
@@ -62,7 +62,7 @@ func run() error {
 	if *printOnly {
 		return nil
 	}
-	sums, err := build.Sums(os.DirFS("."), all...)
+	sums, err := build.Sums(os.DirFS("../.."), dir, all...)
 	if err != nil {
 		return err
 	}
