@@ -12,7 +12,10 @@ import (
 // changes from token to token is read on the device: ids, positions, places, lengths
 // and page tables.
 type recording struct {
-	graph *nv.Graph
+	graph interface { // an nv.Graph
+		Launch(*nv.Stream) error
+		Destroy() error
+	}
 	steps [network.NumKinds]*cuda.Step
 }
 
@@ -38,10 +41,9 @@ func (s *steps) replay(pass func() error) error {
 	if r != nil {
 		switch err := s.follow(r); {
 		case errors.Is(err, cuda.ErrStale):
-			if err := errors.Join(s.d.stream.Synchronize(), r.close()); err != nil {
+			if err := errors.Join(s.d.stream.Synchronize(), s.forget(n)); err != nil {
 				return err
 			}
-			delete(s.graphs, n)
 			r = nil
 		case err != nil:
 			return err
@@ -58,6 +60,13 @@ func (s *steps) replay(pass func() error) error {
 		return err
 	}
 	return s.fetch(s.in.Logits)
+}
+
+// forget closes the recording for so many sequences. Closed or not, it is not replayed again.
+func (s *steps) forget(n int) error {
+	r := s.graphs[n]
+	delete(s.graphs, n)
+	return r.close()
 }
 
 // follow brings lengths and page tables to the recording's steps.
