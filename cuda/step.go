@@ -24,6 +24,10 @@ type StepConfig struct {
 	// and page tables when it runs, as [Step.Follow] last brought them, and cuts its
 	// splits for them. 0: lengths stay as planned.
 	Capacity int
+	// Settled says that lengths and page tables change by [Step.Follow] alone: nothing
+	// writes to [Step.Lens], so that a launch may read them before what is ahead of it in
+	// the stream has ended.
+	Settled bool
 }
 
 // Layer is what a launch reads and writes, in the GPU's memory.
@@ -62,7 +66,7 @@ func (g *GPU) NewStep(c StepConfig) (*Step, error) {
 		return nil, err
 	}
 	inner := icuda.StepConfig{
-		Shape: c.Shape, Options: &c.Options, Plan: c.Plan,
+		Shape: c.Shape, Options: &c.Options, Plan: c.Plan, Settled: c.Settled,
 		Seqs: c.KV.Seqs, PageSize: c.KV.PageSize, K: k, V: v,
 	}
 	if c.Capacity > 0 {

@@ -46,6 +46,7 @@ const (
 	LocalBytes          FunctionAttribute = 3 // of a thread: stack and spills
 	Registers           FunctionAttribute = 4
 	MaxDynamicShared    FunctionAttribute = 8  // settable
+	SharedCarveout      FunctionAttribute = 9  // settable: percent of the L1 cache that is shared memory
 	NonPortableClusters FunctionAttribute = 14 // settable: clusters above 8 blocks
 )
 

@@ -27,7 +27,7 @@ func (s *steps) plan(room int) error {
 		if err != nil {
 			return err
 		}
-		c := cuda.StepConfig{Shape: s.n.Shape, Options: s.n.Attention[k], Plan: planned.Plan(), KV: s.layerView(k, 0), Next: s.d.next}
+		c := cuda.StepConfig{Shape: s.n.Shape, Options: s.n.Attention[k], Plan: planned.Plan(), KV: s.layerView(k, 0), Settled: true}
 		for _, n := range s.in.Lens[k] {
 			c.Capacity = max(c.Capacity, n+room)
 		}

@@ -39,10 +39,8 @@ type Device struct {
 	noBLAS  error    // why
 
 	multiprocessors int
-	sharedLimit     int            // bytes of a block
-	overlaps        bool           // kernels may start before the one ahead has ended
-	next            cuda.NextStart // when the product behind attention may start, or
-	late            bool           // only when it has ended
+	sharedLimit     int  // bytes of a block
+	overlaps        bool // kernels may start before the one ahead has ended
 
 	// fill brings a matrix's rows to the device: (*uploader).rowsOf, but in measurements of made-up weights.
 	fill func(u *uploader, to matrix, m *network.Matrix) error

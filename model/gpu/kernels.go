@@ -63,6 +63,16 @@ func (d *Device) loadKernels(t build.Target) error {
 			return err
 		}
 	}
+	for i, overlaps := range overlapping {
+		if !overlaps {
+			continue
+		}
+		// A multiprocessor changes how much of its L1 cache is shared memory only when it is idle: what overlaps
+		// with attention wants as much of it.
+		if err := d.kernels[i].SetAttribute(nv.SharedCarveout, 100); err != nil {
+			return err
+		}
+	}
 	for id := product1; id <= product4; id++ {
 		if err := d.kernels[id].SetAttribute(nv.MaxDynamicShared, d.sharedLimit); err != nil {
 			return err
@@ -73,16 +83,11 @@ func (d *Device) loadKernels(t build.Target) error {
 
 // launch puts a kernel into the stream. It must run inside the context's Do.
 func launch[P any](d *Device, id kernelID, grid nv.Dim3, threads, shared int, p P) error {
-	return launchWhen(d, id, d.overlaps && overlapping[id], grid, threads, shared, p)
-}
-
-// launchWhen says whether the kernel may start before the one ahead has ended.
-func launchWhen[P any](d *Device, id kernelID, early bool, grid nv.Dim3, threads, shared int, p P) error {
 	if grid.X == 0 || grid.Y == 0 {
 		return nil
 	}
 	return d.kernels[id].Launch(d.stream, nv.Launch{
-		Grid: grid, Block: nv.Dim3{X: uint32(threads), Y: 1, Z: 1}, SharedBytes: shared, Overlap: early,
+		Grid: grid, Block: nv.Dim3{X: uint32(threads), Y: 1, Z: 1}, SharedBytes: shared, Overlap: d.overlaps && overlapping[id],
 	}, unsafe.Pointer(&p))
 }
 

@@ -27,17 +27,17 @@ func (s *steps) Project(i int) error {
 // AddAttention implements [network.Steps].
 func (s *steps) AddAttention(i int) error {
 	w := &s.w.layers[i]
-	return s.addProduct(&w.out, s.buffers.o, w.postAttnNorm, s.d.late)
+	return s.addProduct(&w.out, s.buffers.o, w.postAttnNorm)
 }
 
 // addProduct is x += norm(W·from).
-func (s *steps) addProduct(w *linear, from, norm nv.Pointer, late bool) error {
+func (s *steps) addProduct(w *linear, from, norm nv.Pointer) error {
 	b := &s.buffers
 	if norm == 0 {
-		return s.multiply(&product{x: from, n: s.tokens, outputs: []output{{w, b.x}}, finish: add, late: late})
+		return s.multiply(&product{x: from, n: s.tokens, outputs: []output{{w, b.x}}, finish: add})
 	}
 	return errors.Join(
-		s.multiply(&product{x: from, n: s.tokens, outputs: []output{{w, b.h}}, late: late}),
+		s.multiply(&product{x: from, n: s.tokens, outputs: []output{{w, b.h}}}),
 		s.normInto(b.x, b.h, norm, s.tokens, w.rows, true),
 	)
 }
@@ -53,7 +53,7 @@ func (s *steps) Gate(i int) error {
 // AddMLP implements [network.Steps].
 func (s *steps) AddMLP(i int) error {
 	w := &s.w.layers[i]
-	return s.addProduct(&w.down, s.buffers.gate, w.postMLPNorm, false)
+	return s.addProduct(&w.down, s.buffers.gate, w.postMLPNorm)
 }
 
 // Experts implements [network.Steps]: each token's experts are read for that token.
@@ -99,7 +99,7 @@ func (s *steps) expertProducts(p *product, per int) error {
 		for i := range part.outputs[:part.numOutputs] {
 			part.outputs[i].y += 4 * at * rows
 		}
-		if err := s.launchProduct(product1, &part, n, true); err != nil {
+		if err := s.launchProduct(product1, &part, n); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,6 @@ type product struct {
 	softcap float64
 
 	rotation rotationParams // of what is turned
-	late     bool           // it starts when the kernel ahead has ended
 }
 
 // many reports whether a product of n rows is cuBLAS's.
@@ -43,7 +42,7 @@ func (s *steps) multiply(p *product) error {
 		rows = min(rows, p.n-first)
 		part := s.productParams(p, first)
 		part.tokens = int32(rows)
-		if err := s.launchProduct(id, &part, 1, !p.late); err != nil {
+		if err := s.launchProduct(id, &part, 1); err != nil {
 			return err
 		}
 		first += rows
@@ -86,8 +85,8 @@ func (s *steps) productParams(p *product, first int) productParams {
 }
 
 // launchProduct launches a product, for as many pairs of a token and an expert.
-func (s *steps) launchProduct(id kernelID, p *productParams, pairs int, early bool) error {
-	return launchWhen(s.d, id, s.d.overlaps && early, s.productGrid(p, pairs), productBlock, sharedFor(id, int(p.cols)), *p)
+func (s *steps) launchProduct(id kernelID, p *productParams, pairs int) error {
+	return launch(s.d, id, s.productGrid(p, pairs), productBlock, sharedFor(id, int(p.cols)), *p)
 }
 
 // tasks are what a product's warps take.
