@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"gguf":                {"internal/filemap", "internal/simd"},
 	"internal/network":    {"", "attn", "kv", "gguf"},
 	"model":               {"", "attn", "kv", "gguf", "tensorfile", "internal/filemap", "internal/network", "internal/plainjson", "internal/simd"},
-	"model/modeltest":     {"model", "tensorfile"},
+	"model/modeltest":     {"gguf", "model", "tensorfile"},
 	"model/gpu":           {"attn", "kv", "backend", "gguf", "cuda", "internal/cuda/build", "internal/network", "internal/nv"},
 	"internal/jinja":      {},
 	"token":               {"internal/jinja", "internal/plainjson"},

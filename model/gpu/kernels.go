@@ -21,6 +21,9 @@ const (
 	product1 kernelID = iota
 	product2
 	product4
+	blockProduct1
+	blockProduct2
+	blockProduct4
 	normRows
 	embedRows
 	turnStore
@@ -37,6 +40,7 @@ const (
 
 var kernelNames = [numKernels]string{
 	product1: "product_1", product2: "product_2", product4: "product_4",
+	blockProduct1: "block_product_1", blockProduct2: "block_product_2", blockProduct4: "block_product_4",
 	normRows: "norm_rows", embedRows: "embed_rows", turnStore: "turn_store",
 	gateNumbers: "gate_numbers", biasNumbers: "bias_numbers", routeTokens: "route_tokens", mixAnswers: "mix_answers",
 	convertRows: "convert_rows", transposeMatrix: "transpose_matrix", fillNumbers: "fill_numbers", readFloor: "read_floor",
@@ -73,7 +77,7 @@ func (d *Device) loadKernels(t build.Target) error {
 			return err
 		}
 	}
-	for id := product1; id <= product4; id++ {
+	for id := product1; id <= blockProduct4; id++ {
 		if err := d.kernels[id].SetAttribute(nv.MaxDynamicShared, d.sharedLimit); err != nil {
 			return err
 		}
@@ -93,7 +97,8 @@ func launch[P any](d *Device, id kernelID, grid nv.Dim3, threads, shared int, p 
 
 // overlapping are the kernels that wait for the one ahead themselves.
 var overlapping = [numKernels]bool{
-	product1: true, product2: true, product4: true, normRows: true, embedRows: true, turnStore: true,
+	product1: true, product2: true, product4: true, blockProduct1: true, blockProduct2: true, blockProduct4: true,
+	normRows: true, embedRows: true, turnStore: true,
 	routeTokens: true, mixAnswers: true,
 }
 

@@ -99,7 +99,7 @@ func (s *steps) expertProducts(p *product, per int) error {
 		for i := range part.outputs[:part.numOutputs] {
 			part.outputs[i].y += 4 * at * rows
 		}
-		if err := s.launchProduct(product1, &part, n); err != nil {
+		if err := s.launchProduct(firstOf(p.outputs[0].w.elem), &part, n); err != nil {
 			return err
 		}
 	}

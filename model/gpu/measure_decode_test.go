@@ -2,11 +2,12 @@ package gpu
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,71 +17,64 @@ import (
 
 	"github.com/flashdec/flashdec"
 	"github.com/flashdec/flashdec/cuda"
+	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/nv"
 	"github.com/flashdec/flashdec/kv"
 	"github.com/flashdec/flashdec/model"
+	"github.com/flashdec/flashdec/model/modeltest"
 )
 
 var (
 	decodeOut    = flag.String("measure-decode", "", "time decode steps of a made-up model of eight thousand million weights, and append rows to FILE")
 	decodeCommit = flag.String("measure-commit", "", "commit to record")
 	decodeLayers = flag.Int("measure-layers", 32, "layers of the made-up model")
-	decodeBehind = flag.String("measure-behind", "tile", "when the product behind attention may start, separated by commas: tile, state, end, or late: only when attention has ended")
+	decodePart   = flag.Int("measure-part", 1, "a shape whose sizes are by so much smaller: to try the measurement")
 	decodeMost   = flag.Int("measure-most", 128<<10, "longest context")
+	decodeTypes  = flag.String("measure-types", "BF16,Q8_0,Q4_0,Q4_K", "types of weights")
 )
 
-// shape8B is Llama 3.1's of eight thousand million weights.
-const shape8B = `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": %d,
-"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-5, "max_position_embeddings": 135168,
-"hidden_act": "silu", "rope_theta": 500000, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
-"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}}`
+// decodable are the types that are timed, by name.
+var decodable = map[string]gguf.Type{
+	"BF16": gguf.BF16, "Q8_0": gguf.Q8_0, "Q4_0": gguf.Q4_0, "Q4_1": gguf.Q4_1, "Q4_K": gguf.Q4_K, "Q5_K": gguf.Q5_K, "Q6_K": gguf.Q6_K,
+}
 
-// madeUp writes a folder whose tensors are a hole in a file: the device makes numbers up in their place.
-func madeUp(t *testing.T, layers int) string {
+// madeUp writes a GGUF file of Llama 3.1's shape of eight thousand million weights, whose matrices are a hole in it: the
+// device makes numbers up in their place.
+func madeUp(t *testing.T, layers, part int, of gguf.Type) string {
 	t.Helper()
-	dir, header, end := t.TempDir(), map[string]any{}, 0
-	add := func(name string, shape ...int) {
-		size := 2
-		for _, n := range shape {
-			size *= n
-		}
-		header[name] = map[string]any{"dtype": "BF16", "shape": shape, "data_offsets": []int{end, end + size}}
-		end += size
+	vocab, hidden, heads, kvHeads, mlp := 128256/part, 4096/part, 32/part, max(8/part, 1), 14336/part
+	const dim = 128
+	w := &modeltest.GGUF{}
+	w.Set("general.architecture", "llama")
+	for key, n := range map[string]int{
+		"block_count": layers, "context_length": 135168, "embedding_length": hidden, "feed_forward_length": mlp,
+		"attention.head_count": heads, "attention.head_count_kv": kvHeads, "attention.key_length": dim,
+	} {
+		w.Set("llama."+key, uint32(n))
 	}
-	add("model.embed_tokens.weight", 128256, 4096)
-	add("lm_head.weight", 128256, 4096)
-	add("model.norm.weight", 4096)
+	w.Set("llama.attention.layer_norm_rms_epsilon", float32(1e-5))
+	w.Set("llama.rope.freq_base", float32(500000))
+	norm := modeltest.Float32s(slices.Repeat([]float32{1}, hidden)...)
+	w.Add("token_embd.weight", of, nil, vocab, hidden)
+	w.Add("output.weight", of, nil, vocab, hidden)
+	w.Add("output_norm.weight", gguf.F32, norm, hidden)
 	for i := range layers {
-		p := fmt.Sprintf("model.layers.%d.", i)
-		add(p+"input_layernorm.weight", 4096)
-		add(p+"post_attention_layernorm.weight", 4096)
-		add(p+"self_attn.q_proj.weight", 4096, 4096)
-		add(p+"self_attn.k_proj.weight", 1024, 4096)
-		add(p+"self_attn.v_proj.weight", 1024, 4096)
-		add(p+"self_attn.o_proj.weight", 4096, 4096)
-		add(p+"mlp.gate_proj.weight", 14336, 4096)
-		add(p+"mlp.up_proj.weight", 14336, 4096)
-		add(p+"mlp.down_proj.weight", 4096, 14336)
+		p := fmt.Sprintf("blk.%d.", i)
+		w.Add(p+"attn_norm.weight", gguf.F32, norm, hidden)
+		w.Add(p+"ffn_norm.weight", gguf.F32, norm, hidden)
+		w.Add(p+"attn_q.weight", of, nil, heads*dim, hidden)
+		w.Add(p+"attn_k.weight", of, nil, kvHeads*dim, hidden)
+		w.Add(p+"attn_v.weight", of, nil, kvHeads*dim, hidden)
+		w.Add(p+"attn_output.weight", of, nil, hidden, heads*dim)
+		w.Add(p+"ffn_gate.weight", of, nil, mlp, hidden)
+		w.Add(p+"ffn_up.weight", of, nil, mlp, hidden)
+		w.Add(p+"ffn_down.weight", of, nil, hidden, mlp)
 	}
-	text, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for len(text)%8 != 0 {
-		text = append(text, ' ')
-	}
-	file := filepath.Join(dir, "model.safetensors")
-	err = errors.Join(
-		os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, shape8B, layers), 0o600),
-		os.WriteFile(file, append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), 0o600),
-		os.Truncate(file, int64(8+len(text)+end)),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	w.Write(t, path)
+	return path
 }
 
 // stretched is a device whose sequences have as many keys as wanted after their first token: made-up ones,
@@ -146,6 +140,15 @@ func (s *stretchedSteps) Run(ctx context.Context, b *network.Batch, pass func() 
 
 func (s *stretchedSteps) Device() *Device { return s.steps.d }
 
+// madeUpWeights fills a matrix. Blocks get the bits of f16 numbers for codes and for scales.
+func madeUpWeights(d *Device, to matrix, seed uint64) error {
+	spread, e := map[elem]float32{bf16: 0.03, q8_0: 5e-4, q4_0: 8e-3, q4_1: 8e-3, q4_K: 1e-4, q5_K: 5e-5, q6_K: 1e-5}[to.elem], to.elem
+	if e.inBlocks() {
+		e = f16
+	}
+	return madeUpNumbers(d, to.data, to.rows*to.pitch/2, e, seed<<40, spread)
+}
+
 func madeUpNumbers(d *Device, p nv.Pointer, n int, e elem, seed uint64, spread float32) error {
 	return launch(d, fillNumbers, grid(16*d.multiprocessors, 1), block, 0, fillParams{data: p, n: int64(n), seed: seed, elem: e, spread: spread})
 }
@@ -165,6 +168,10 @@ func TestMeasureDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer eng.Close()
+	whole, err := flashdec.Open(flashdec.Options{Backend: g, MinKeysPerSplit: 1 << 30}) // closed with the other
+	if err != nil {
+		t.Fatal(err)
+	}
 	inner, err := New(g)
 	if err != nil {
 		t.Fatal(err)
@@ -173,86 +180,82 @@ func TestMeasureDecode(t *testing.T) {
 	seed := uint64(0)
 	inner.fill = func(u *uploader, to matrix, _ *network.Matrix) error {
 		seed++
-		return madeUpNumbers(u.d, to.data, to.rows*to.pitch/2, bf16, seed<<40, 0.03)
+		return madeUpWeights(u.d, to, seed)
 	}
-	m, err := model.Open(madeUp(t, *decodeLayers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	d := &stretched{Device: inner}
-	start := time.Now()
-	keep, err := model.NewRunner(m, model.Options{Engine: eng, Device: d, MaxContext: 128})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keep.Close() // the weights stay between the runners
-	t.Logf("weights made up in %v", time.Since(start))
 	out, err := os.OpenFile(*decodeOut, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	whole, err := flashdec.Open(flashdec.Options{Backend: g, MinKeysPerSplit: 1 << 30}) // closed with the other
+	for _, name := range strings.Split(*decodeTypes, ",") {
+		if _, ok := decodable[name]; !ok {
+			t.Fatalf("-measure-types has %q, want some of %v", name, slices.Sorted(maps.Keys(decodable)))
+		}
+		measureDecode(t, &stretched{Device: inner}, name, [2]*flashdec.Engine{eng, whole}, out)
+	}
+}
+
+// measureDecode times a model of one type of weights, with the engine that splits and the one that does not.
+func measureDecode(t *testing.T, d *stretched, name string, engines [2]*flashdec.Engine, out io.Writer) {
+	m, err := model.Open(madeUp(t, *decodeLayers, *decodePart, decodable[name]))
 	if err != nil {
 		t.Fatal(err)
 	}
-	behind := strings.Split(*decodeBehind, ",")
-	for splits, eng := range []*flashdec.Engine{eng, whole} {
-		for _, when := range behind[:len(behind)*(1-splits)+splits] { // the unsplit form with the first
-			next, ok := behindAttention[when]
-			if !ok {
-				t.Fatalf("-measure-behind is %q, want tile, state, end or late", when)
-			}
-			inner.next, inner.late = next, when == "late"
-			r, err := model.NewRunner(m, model.Options{
-				Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: *decodeMost + 1024,
-				BatchTokens: 1024,
-			})
+	defer m.Close()
+	keep, err := model.NewRunner(m, model.Options{Engine: engines[0], Device: d, MaxContext: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keep.Close() // the weights stay between the runners
+	shape := "Llama-3.1-8B's shape"
+	if name != "BF16" {
+		shape += ", " + name
+	}
+	for splits, eng := range engines {
+		r, err := model.NewRunner(m, model.Options{
+			Engine: eng, Device: d, KeyType: kv.BF16, ValueType: kv.BF16, MaxContext: max(*decodeMost, promptTokens) + 1024,
+			BatchTokens: 1024,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := timePrompt(d, r); err != nil {
+			t.Fatal(err)
+		}
+		for n := 1 << 10; n <= *decodeMost; n *= 2 {
+			fmt.Printf("%s ", name)
+			row, err := timeDecode(d, m, r, shape, n, splits)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := timePrompt(d, r); err != nil {
+			row.Commit, row.Command, row.GPUs = *decodeCommit, "go test ./model/gpu -run TestMeasureDecode -measure-decode FILE", 1
+			row.Device, row.Kernel = eng.Info().Device, eng.Info().Kernel
+			line, err := json.Marshal(row)
+			if err != nil {
 				t.Fatal(err)
 			}
-			for n := 1 << 10; n <= *decodeMost; n *= 2 {
-				fmt.Printf("%-5s ", when)
-				row, err := timeDecode(d, m, r, n, splits)
-				if err != nil {
-					t.Fatal(err)
-				}
-				row.Commit, row.Command, row.GPUs = *decodeCommit, "go test ./model/gpu -run TestMeasureDecode -measure-decode FILE", 1
-				row.Device, row.Kernel = eng.Info().Device, eng.Info().Kernel
-				line, err := json.Marshal(row)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := r.Close(); err != nil {
+			if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-// behindAttention is when the product behind attention may start.
-var behindAttention = map[string]cuda.NextStart{
-	"tile": cuda.NextAtLastTile, "state": cuda.NextAtState, "end": cuda.NextAtEnd, "late": cuda.NextAtEnd,
-}
+// promptTokens is how long a prompt is timed.
+const promptTokens = 4096
 
 // timePrompt tells how fast a prompt is read.
 func timePrompt(d *stretched, r *model.Runner) error {
-	const tokens = 4096
 	d.keys = 0
 	for range 2 { // the first loads what cuBLAS needs
 		seq, start := r.NewSequence(), time.Now()
-		if err := seq.Feed(context.Background(), make([]int, tokens), make([]float32, r.Config().VocabSize), nil); err != nil {
+		if err := seq.Feed(context.Background(), make([]int, promptTokens), make([]float32, r.Config().VocabSize), nil); err != nil {
 			return err
 		}
-		fmt.Printf("prompt of %d tokens: %.0f tokens/s\n", tokens, tokens/time.Since(start).Seconds())
+		fmt.Printf("prompt of %d tokens: %.0f tokens/s\n", promptTokens, promptTokens/time.Since(start).Seconds())
 		if err := seq.Free(); err != nil {
 			return err
 		}
@@ -261,12 +264,12 @@ func timePrompt(d *stretched, r *model.Runner) error {
 }
 
 // timeDecode steps one sequence of n keys.
-func timeDecode(d *stretched, m *model.Model, r *model.Runner, n, splits int) (bench.Row, error) {
+func timeDecode(d *stretched, m *model.Model, r *model.Runner, shape string, n, splits int) (bench.Row, error) {
 	const steps, warm = 24, 3
 	d.keys = n
 	ctx, seq, logits := context.Background(), r.NewSequence(), make([]float32, m.Config().VocabSize)
 	s := bench.ModelSteps{
-		Model: "Llama-3.1-8B's shape", Context: n, Impl: "flashdec", WeightBytes: m.WeightBytes(), KVDType: "bf16",
+		Model: shape, Context: n, Impl: "flashdec", WeightBytes: m.WeightBytes(), KVDType: "bf16",
 		KVBytes: n * m.Config().NumLayers() * 2 * 2 * m.Config().NumKVHeads * m.Config().HeadDim,
 		QHeads:  m.Config().NumHeads, KVHeads: m.Config().NumKVHeads, Dim: m.Config().HeadDim,
 	}

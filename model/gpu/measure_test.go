@@ -54,76 +54,88 @@ func measureProducts(d *Device) error {
 	if err != nil {
 		return err
 	}
-	fill := func(p nv.Pointer, n int, e elem) error {
-		return launch(d, fillNumbers, grid(2048, 1), block, 0, fillParams{data: p, n: int64(n), seed: 1, elem: e, spread: 0.02})
-	}
-	if err := fill(weights, measureBytes/2, bf16); err != nil {
-		return err
-	}
-	if err := fill(x, 16<<20, f32); err != nil {
+	if err := madeUpNumbers(d, x, 16<<20, f32, 1, 0.02); err != nil {
 		return err
 	}
 	s := &steps{d: d, n: &network.Network{NormEps: 1e-5}}
-	type kind struct {
-		name string
-		cols int
-		rows []int
-		f    finish
-		norm bool
-	}
-	layer := []kind{
-		{"qkv", 4096, []int{4096, 1024, 1024}, store, true},
-		{"out", 4096, []int{4096}, add, false},
-		{"gate-up", 4096, []int{14336, 14336}, gated, true},
-		{"down", 14336, []int{4096}, add, false},
-	}
-	cases := [][]kind{layer}
-	for _, k := range append(layer, kind{"head", 4096, []int{128256}, store, true}) {
-		cases = append(cases, []kind{k})
-	}
-	for _, c := range cases {
-		bytes := 0
-		for _, k := range c {
-			for _, r := range k.rows {
-				bytes += 2 * r * k.cols
-			}
+	for _, e := range []elem{bf16, q8_0, q4_0, q4_1, q4_K, q6_K} {
+		if err := madeUpWeights(d, matrix{data: weights, rows: 1 << 16, pitch: measureBytes >> 16, elem: e}, 1); err != nil {
+			return err
 		}
-		copies := measureBytes / bytes
 		for _, n := range []int{1, 2, 4} {
-			one := func(i int) error {
-				at := weights + nv.Pointer(i%copies*bytes)
-				for _, k := range c {
-					p := &product{x: x, n: n, finish: k.f}
-					if k.norm {
-						p.norm = x + 32<<20
-					}
-					for _, r := range k.rows {
-						w := &linear{matrix: matrix{data: at, pitch: 2 * k.cols, rows: r, cols: k.cols, elem: bf16}}
-						at += nv.Pointer(2 * r * k.cols)
-						p.outputs = append(p.outputs, output{w, y})
-					}
-					if err := s.multiply(p); err != nil {
+			for _, d.overlaps = range []bool{false, true} {
+				line := fmt.Sprintf("elements %2d, n=%d, overlap=%-5v:", e, n, d.overlaps)
+				for _, c := range productCases {
+					us, bytes, err := s.timeProducts(c, e, n, weights, x, y)
+					if err != nil {
 						return err
 					}
+					line += fmt.Sprintf(" %s %.2f us, %.0f GB/s", c.name, us, float64(bytes)/us/1e3)
 				}
-				return nil
-			}
-			for _, overlap := range []bool{true, false} {
-				d.overlaps = overlap
-				us, err := timed(d, 40, one)
-				if err != nil {
-					return err
-				}
-				name := c[0].name
-				if len(c) > 1 {
-					name = "layer"
-				}
-				fmt.Printf("%-8s n=%d overlap=%-5v %8.2f us %6.0f GB/s\n", name, n, overlap, us, float64(bytes)/us/1e3)
+				fmt.Println(line)
 			}
 		}
 	}
-	d.overlaps = true
 	return nil
+}
+
+// productCase are the products of a layer, or one.
+type productCase struct {
+	name     string
+	products []productSize
+}
+
+type productSize struct {
+	cols int
+	rows []int
+	f    finish
+	norm bool
+}
+
+var (
+	qkvSize  = productSize{4096, []int{4096, 1024, 1024}, store, true}
+	outSize  = productSize{4096, []int{4096}, add, false}
+	gateSize = productSize{4096, []int{14336, 14336}, gated, true}
+	downSize = productSize{14336, []int{4096}, add, false}
+	headSize = productSize{4096, []int{128256}, store, true}
+
+	productCases = []productCase{
+		{"layer", []productSize{qkvSize, outSize, gateSize, downSize}},
+		{"qkv", []productSize{qkvSize}},
+		{"out", []productSize{outSize}},
+		{"gate-up", []productSize{gateSize}},
+		{"down", []productSize{downSize}},
+		{"head", []productSize{headSize}},
+	}
+)
+
+// timeProducts is the microseconds of n rows, over weights that are others each time, and their bytes.
+func (s *steps) timeProducts(c productCase, e elem, n int, weights, x, y nv.Pointer) (us float64, bytes int, err error) {
+	pitch := func(cols int) int { return tiles(e.rowBytes(cols), rowUnit) * rowUnit }
+	for _, k := range c.products {
+		for _, r := range k.rows {
+			bytes += r * pitch(k.cols)
+		}
+	}
+	us, err = timed(s.d, 40, func(i int) error {
+		at := weights + nv.Pointer(i%(measureBytes/bytes)*bytes)
+		for _, k := range c.products {
+			p := &product{x: x, n: n, finish: k.f}
+			if k.norm {
+				p.norm = x + 32<<20
+			}
+			for _, r := range k.rows {
+				w := &linear{matrix: matrix{data: at, pitch: pitch(k.cols), rows: r, cols: k.cols, elem: e}}
+				at += nv.Pointer(r * pitch(k.cols))
+				p.outputs = append(p.outputs, output{w, y})
+			}
+			if err := s.multiply(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return us, bytes, err
 }
 
 // timed is the median microseconds of one of so many in a graph.

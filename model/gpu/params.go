@@ -56,10 +56,12 @@ type productParams struct {
 	cols       int32
 	tokens     int32
 	perToken   int32
+	slots      int32
 	finish     finish
 	gate       int32
 	eps        float32
 	softcap    float32
+	_          int32
 	rotation   rotationParams
 }
 
@@ -121,7 +123,6 @@ type mixParams struct {
 
 type convertParams struct {
 	from matrixParams
-	wide nv.Pointer
 	high nv.Pointer
 	low  nv.Pointer
 	cols int32

@@ -1,7 +1,7 @@
 package gpu
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/flashdec/flashdec/internal/nv"
 )
@@ -36,9 +36,9 @@ func (s *steps) multiply(p *product) error {
 	if s.many(p.n) {
 		return s.multiplyMany(p)
 	}
-	cols := p.outputs[0].w.cols
+	w := p.outputs[0].w
 	for first := 0; first < p.n; {
-		id, rows := s.few(cols, p.n-first)
+		id, rows := s.few(w.elem, w.cols, p.n-first)
 		rows = min(rows, p.n-first)
 		part := s.productParams(p, first)
 		part.tokens = int32(rows)
@@ -51,23 +51,46 @@ func (s *steps) multiply(p *product) error {
 }
 
 // productRows is how many rows of x a kernel takes.
-var productRows = [numKernels]int{product1: 1, product2: 2, product4: 4}
+var productRows = [numKernels]int{product1: 1, product2: 2, product4: 4, blockProduct1: 1, blockProduct2: 2, blockProduct4: 4}
+
+// firstOf is the kernel for one row of x, of weights of a kind.
+func firstOf(e elem) kernelID {
+	if e.inBlocks() {
+		return blockProduct1
+	}
+	return product1
+}
 
 // few is the kernel for n rows, or for as many as fit into shared memory.
-func (s *steps) few(cols, n int) (id kernelID, rows int) {
-	for id = product1; id < product4; id++ {
-		if productRows[id] >= n || sharedFor(id+1, cols) > s.d.sharedLimit {
+func (s *steps) few(e elem, cols, n int) (id kernelID, rows int) {
+	first := firstOf(e)
+	for id = first; id < first+2; id++ {
+		if productRows[id] >= n || !s.d.fits(id+1, cols) {
 			break
 		}
 	}
 	return id, productRows[id]
 }
 
-// sharedFor is where the rows of x lie: padded of kernels/product.cuh.
-func sharedFor(id kernelID, cols int) int {
-	const unit = 256
-	return 4 * productRows[id] * tiles(cols, unit) * unit
+// fits reports whether a kernel's rows of x fit, beside a ring of two slots where it has one.
+func (d *Device) fits(id kernelID, cols int) bool {
+	room := d.sharedLimit - stagedBytes(id, cols)
+	return id < blockProduct1 && room >= 0 || room >= 2*slotBytes
 }
+
+// stagedBytes is where the rows of x lie: room of kernels/floats.cuh and blocks.cuh.
+func stagedBytes(id kernelID, cols int) int {
+	if id >= blockProduct1 {
+		return productRows[id] * tiles(cols, 1024) * 3328
+	}
+	return productRows[id] * tiles(cols, 256) * 1024
+}
+
+// slotBytes is the size of a slot of the ring of weights in blocks: kSlot of kernels/blocks.cuh.
+const slotBytes = productBlock * 16 * 5
+
+// mostSlots of a ring bring as much as more would: docs/calibration-model.md.
+const mostSlots = 3
 
 func (s *steps) productParams(p *product, first int) productParams {
 	cols := p.outputs[0].w.cols
@@ -86,7 +109,15 @@ func (s *steps) productParams(p *product, first int) productParams {
 
 // launchProduct launches a product, for as many pairs of a token and an expert.
 func (s *steps) launchProduct(id kernelID, p *productParams, pairs int) error {
-	return launch(s.d, id, s.productGrid(p, pairs), productBlock, sharedFor(id, int(p.cols)), *p)
+	shared := stagedBytes(id, int(p.cols))
+	if id >= blockProduct1 {
+		p.slots = int32(min((s.d.sharedLimit-shared)/slotBytes, mostSlots))
+		shared += max(int(p.slots), 1) * slotBytes
+	}
+	if shared > s.d.sharedLimit {
+		return fmt.Errorf("gpu: weights of %d inputs: their product needs %d bytes of shared memory, and a block has %d", p.cols, shared, s.d.sharedLimit)
+	}
+	return launch(s.d, id, s.productGrid(p, pairs), productBlock, shared, *p)
 }
 
 // tasks are what a product's warps take.
@@ -149,11 +180,11 @@ func (s *steps) multiplyMany(p *product) error {
 func (s *steps) eachGrid(n int) nv.Dim3 { return grid(min(tiles(n, block), 16*s.d.multiprocessors), 1) }
 
 // split makes two bf16 numbers of each of x, whose sum has 16 bits of it, where an
-// output's weights are bf16.
+// output's weights are not float32.
 func (s *steps) split(p *product, x nv.Pointer) error {
 	wanted := false
 	for _, o := range p.outputs {
-		wanted = wanted || o.w.elem == bf16
+		wanted = wanted || o.w.elem != f32
 	}
 	if !wanted {
 		return nil
@@ -165,7 +196,7 @@ func (s *steps) split(p *product, x nv.Pointer) error {
 	})
 }
 
-// scratchBytes is what widened rows of a matrix get.
+// scratchBytes is what rows of a matrix get that cuBLAS does not take as they are.
 const scratchBytes = 64 << 20
 
 // scratchBytes is 0 where no matrix needs any.
@@ -177,43 +208,54 @@ func (s *steps) scratchBytes() int {
 	}
 	bytes := 0
 	for _, w := range rows {
-		if w.elem == f16 && w.cols > 0 {
+		if w.elem != f32 && w.elem != bf16 && w.cols > 0 {
 			bytes = max(bytes, max(scratchBytes/(4*w.cols), 1)*4*w.cols)
 		}
 	}
 	return bytes
 }
 
-// gemm is y = W·x + beta·y: weights in float32 with x as it is, in bf16 with its two parts, in f16 widened
-// some rows at a time.
+// gemm is y = W·x + beta·y: weights in float32 with x as it is, others with its two parts; those that are not bf16 as
+// two bf16 numbers each, too, some rows at a time, without the product of the low parts.
 func (s *steps) gemm(o output, x nv.Pointer, n int, beta float32) error {
-	w, blas, b := o.w, s.d.blas, &s.buffers
-	g := nv.Gemm{M: w.rows, N: n, K: w.cols, W: w.data, X: x, Y: o.y, WStride: w.pitch / w.elem.bytes(), XStride: w.cols, YStride: w.rows, Beta: beta}
-	switch w.elem {
-	case f32:
-		return blas.Multiply(&g)
-	case bf16:
-		g.Element, g.X = nv.BFloat16, b.high
-		rest := g
-		rest.X, rest.Beta = b.low, 1
-		return errors.Join(blas.Multiply(&g), blas.Multiply(&rest))
+	w, b := o.w, &s.buffers
+	g := nv.Gemm{M: w.rows, N: n, K: w.cols, W: w.data, X: x, Y: o.y, WStride: w.pitch / 4, XStride: w.cols, YStride: w.rows, Beta: beta}
+	if w.elem == f32 {
+		return s.d.blas.Multiply(&g)
 	}
+	g.Element, g.WStride = nv.BFloat16, w.pitch/2
+	if w.elem == bf16 {
+		return s.sumGemms(g, [2]nv.Pointer{w.data, b.high}, [2]nv.Pointer{w.data, b.low})
+	}
+	g.WStride = w.cols
 	atOnce := max(scratchBytes/(4*w.cols), 1)
 	for first := 0; first < w.rows; first += atOnce {
 		from := w.matrix
 		from.data += nv.Pointer(first * w.pitch)
 		from.rows = min(atOnce, w.rows-first)
+		high, low := b.scratch, b.scratch+nv.Pointer(2*from.rows*w.cols)
 		err := launch(s.d, convertRows, grid(tiles(w.cols, block), min(from.rows, maxGridY)), block, 0, convertParams{
-			from: from.params(), wide: b.scratch, cols: int32(w.cols),
+			from: from.params(), high: high, low: low, cols: int32(w.cols),
 		})
 		if err != nil {
 			return err
 		}
-		part := g
-		part.M, part.W, part.WStride, part.Y = from.rows, b.scratch, w.cols, o.y+nv.Pointer(4*first)
-		if err := blas.Multiply(&part); err != nil {
+		g.M, g.Y = from.rows, o.y+nv.Pointer(4*first)
+		if err := s.sumGemms(g, [2]nv.Pointer{high, b.high}, [2]nv.Pointer{high, b.low}, [2]nv.Pointer{low, b.high}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// sumGemms adds up the products of pairs of a W and an x.
+func (s *steps) sumGemms(g nv.Gemm, pairs ...[2]nv.Pointer) error {
+	for _, p := range pairs {
+		g.W, g.X = p[0], p[1]
+		if err := s.d.blas.Multiply(&g); err != nil {
+			return err
+		}
+		g.Beta = 1
 	}
 	return nil
 }

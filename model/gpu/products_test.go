@@ -43,6 +43,14 @@ func open(t *testing.T) *Device {
 func stored(rng *rand.Rand, rows, cols int, of gguf.Type, byColumns bool) (network.Matrix, [][]float64) {
 	m := network.Matrix{Rows: rows, Cols: cols, Type: of, ByColumns: byColumns}
 	values := make([][]float64, rows)
+	if of.BlockElements() > 1 {
+		for r := range values {
+			row := randomBlocks(rng, of, cols/of.BlockElements())
+			m.Data = append(m.Data, row...)
+			values[r] = widened(of, row, cols)
+		}
+		return m, values
+	}
 	for r := range values {
 		for range cols {
 			bits := math.Float32bits(float32(rng.NormFloat64()) / 4)
@@ -62,13 +70,55 @@ func stored(rng *rand.Rand, rows, cols int, of gguf.Type, byColumns bool) (netwo
 	return m, values
 }
 
+// randomBlocks are codes of all values, with scales and minima that differ by up to 16 times in size and by sign.
+func randomBlocks(rng *rand.Rand, of gguf.Type, n int) []byte {
+	data := make([]byte, n*of.BlockBytes())
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	for b := data; len(b) > 0; b = b[of.BlockBytes():] {
+		for _, i := range halvesOf[of].places {
+			binary.LittleEndian.PutUint16(b[2*i:], uint16(rng.UintN(2)<<15|uint(halvesOf[of].exponent+rng.IntN(4))<<10|rng.UintN(1<<10)))
+		}
+	}
+	return data
+}
+
+// halvesOf are the places of a block's f16 numbers, and the least of their exponents, by how large codes are.
+var halvesOf = map[gguf.Type]struct {
+	places   []int
+	exponent int
+}{
+	gguf.Q8_0: {[]int{0}, 3}, gguf.Q4_0: {[]int{0}, 8}, gguf.Q4_1: {[]int{0, 1}, 8}, gguf.Q5_0: {[]int{0}, 7},
+	gguf.Q4_K: {[]int{0, 1}, 2}, gguf.Q5_K: {[]int{0, 1}, 1}, gguf.Q6_K: {[]int{104}, 1},
+}
+
+// widened are a row's elements.
+func widened(of gguf.Type, row []byte, cols int) []float64 {
+	narrow, wide := make([]float32, cols), make([]float64, cols)
+	if err := of.Dequantise(narrow, row); err != nil {
+		panic(err)
+	}
+	for i, x := range narrow {
+		wide[i] = float64(x)
+	}
+	return wide
+}
+
 // TestProducts: y = W·norm(x) in all its forms, of sizes that fill no load, no row of shared memory and no block,
 // is what float64 makes of it, for rows that our kernels take and for those that cuBLAS does.
 func TestProducts(t *testing.T) {
 	d := open(t)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, of := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16} {
-		for _, size := range [][2]int{{1, 1}, {2, 7}, {5, 31}, {33, 256}, {40, 577}, {129, 1000}, {700, 264}} {
+	for _, of := range []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q4_1, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
+		sizes := [][2]int{{1, 1}, {2, 7}, {5, 31}, {33, 256}, {40, 577}, {129, 1000}, {700, 264}}
+		switch of.BlockElements() {
+		case 256:
+			sizes = [][2]int{{1, 256}, {40, 768}, {129, 1024}, {19, 2304}}
+		case 32:
+			sizes = [][2]int{{1, 32}, {2, 64}, {5, 96}, {33, 512}, {40, 576}, {129, 1024}, {700, 288}, {19, 4160}}
+		}
+		for _, size := range sizes {
 			for _, n := range []int{1, 2, 3, 4, 7, 19} {
 				for _, f := range []finish{store, add, gated} {
 					t.Run(fmt.Sprintf("%v/%dx%d/n=%d/finish=%d", of, size[0], size[1], n, f), func(t *testing.T) {
@@ -89,7 +139,7 @@ func TestWidenedInParts(t *testing.T) {
 }
 
 func checkProduct(t *testing.T, d *Device, rng *rand.Rand, of gguf.Type, rows, cols, n int, f finish) {
-	byColumns := rng.IntN(2) == 0
+	byColumns := rng.IntN(2) == 0 && of.BlockElements() == 1
 	normed, softcap := rng.IntN(2) == 0, 0.0
 	if f == store && rng.IntN(2) == 0 {
 		softcap = 1.5
@@ -119,7 +169,7 @@ func checkProduct(t *testing.T, d *Device, rng *rand.Rand, of gguf.Type, rows, c
 		}
 		place := put(u, y)
 		for i := range matrices {
-			w := &linear{u.matrix(&matrices[i]), put(u, bias)}
+			w := &linear{u.matrix(&matrices[i], elemOf(of)), put(u, bias)}
 			p.outputs = append(p.outputs, output{w, place})
 			if f != gated {
 				break
@@ -179,8 +229,8 @@ func checkProduct(t *testing.T, d *Device, rng *rand.Rand, of gguf.Type, rows, c
 				}
 			}
 			limit := size * 1e-6
-			if of == gguf.BF16 && n > fewRows {
-				limit = size * 2e-5 // rows in two parts of 8 bits
+			if of != gguf.F32 && n > fewRows {
+				limit = size * 2e-5 // numbers in two parts of 8 bits
 			}
 			if f == gated {
 				limit *= 1 + math.Abs(sums[0]) + math.Abs(sums[1])
@@ -210,18 +260,36 @@ func normal(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestFewRowsFitSharedMemory: a product takes as many rows as it has, as its kernels know, and as fit.
+// TestFewRowsFitSharedMemory: a product takes as many rows as it has, as its kernels know, and as fit, in blocks beside a
+// ring.
 func TestFewRowsFitSharedMemory(t *testing.T) {
-	s := &steps{d: &Device{sharedLimit: 227 << 10}}
-	for _, c := range []struct{ cols, n, want int }{
-		{4096, 1, 1}, {4096, 2, 2}, {4096, 3, 4}, {4096, 4, 4}, {4096, 8, 4}, {14336, 4, 4}, {14337, 4, 2}, {29000, 2, 1}, {57344, 8, 1},
+	s := &steps{d: &Device{sharedLimit: 226 << 10}}
+	for _, c := range []struct {
+		e             elem
+		cols, n, want int
+	}{
+		{bf16, 4096, 1, 1},
+		{bf16, 4096, 2, 2},
+		{bf16, 4096, 3, 4},
+		{bf16, 4096, 4, 4},
+		{bf16, 4096, 8, 4},
+		{f32, 14336, 4, 4},
+		{f16, 14593, 4, 2},
+		{bf16, 29000, 2, 1},
+		{bf16, 53248, 8, 1},
+		{q4_0, 4096, 1, 1},
+		{q8_0, 4096, 4, 4},
+		{q4_1, 10240, 4, 4},
+		{q6_K, 11520, 4, 2},
+		{q4_K, 22528, 2, 2},
+		{q4_0, 22784, 2, 1},
 	} {
-		id, rows := s.few(c.cols, c.n)
+		id, rows := s.few(c.e, c.cols, c.n)
 		if rows != c.want {
-			t.Errorf("%d of %d rows of %d at a time, want %d", rows, c.n, c.cols, c.want)
+			t.Errorf("%d of %d rows of %d at a time, elements %d, want %d", rows, c.n, c.cols, c.e, c.want)
 		}
-		if sharedFor(id, c.cols) > s.d.sharedLimit {
-			t.Errorf("%d rows of %d take %d bytes, above %d", rows, c.cols, sharedFor(id, c.cols), s.d.sharedLimit)
+		if bytes := stagedBytes(id, c.cols); bytes > s.d.sharedLimit {
+			t.Errorf("%d rows of %d take %d bytes, above %d", rows, c.cols, bytes, s.d.sharedLimit)
 		}
 	}
 }

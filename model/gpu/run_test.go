@@ -17,11 +17,16 @@ import (
 // near holds logits to others of the same sequence, computed another way.
 func near(t *testing.T, what string, got, want []float32) {
 	t.Helper()
+	within(t, what, got, want, 1e-5)
+}
+
+func within(t *testing.T, what string, got, want []float32, limit float64) {
+	t.Helper()
 	wide := make([]float64, len(want))
 	for i, x := range want {
 		wide[i] = float64(x)
 	}
-	if d := modeltest.Distance(got, wide); !(d <= 1e-5) {
+	if d := modeltest.Distance(got, wide); !(d <= limit) {
 		t.Errorf("%s: logits are %.3g of their spread away", what, d)
 	}
 }

@@ -165,7 +165,7 @@ func (s *steps) Attending() float64 { return 0 }
 
 // WeightBytes implements [network.Steps].
 func (s *steps) WeightBytes() int {
-	bytes := func(w *linear) int { return w.rows * w.cols * w.elem.bytes() }
+	bytes := func(w *linear) int { return w.rows * w.elem.rowBytes(w.cols) }
 	n := bytes(&s.w.head)
 	for i := range s.w.layers {
 		l := &s.w.layers[i]

@@ -56,7 +56,7 @@ func checkTurns(t *testing.T, d *Device, e elem, adjacent int32, n int) {
 		s := &steps{d: d, tokens: n, w: u.w, n: &network.Network{NormEps: 1e-5, Shape: attn.Shape{NumHeads: heads, NumKVHeads: kvHeads, KeyDim: dim, ValueDim: dim}}}
 		var w [3]linear
 		for i := range w {
-			w[i] = linear{matrix: u.matrix(&matrices[i])}
+			w[i] = linear{matrix: u.matrix(&matrices[i], elemOf(matrices[i].Type))}
 		}
 		for i := range got {
 			cache := put(u, make([]byte, cacheBytes))

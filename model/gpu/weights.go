@@ -6,38 +6,9 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/flashdec/flashdec/gguf"
 	"github.com/flashdec/flashdec/internal/network"
 	"github.com/flashdec/flashdec/internal/nv"
 )
-
-// elem is a weight's or a cache's element type: Type of internal/cuda/kernels/code.cuh, as
-// kv.DType numbers them. Weights have the first three.
-type elem int32
-
-const (
-	f32 elem = iota
-	f16
-	bf16
-)
-
-func (e elem) bytes() int {
-	if e == f32 {
-		return 4
-	}
-	return 2
-}
-
-// elemOf is what a type's elements become: quantised ones are widened to float32.
-func elemOf(t gguf.Type) elem {
-	switch t {
-	case gguf.F16:
-		return f16
-	case gguf.BF16:
-		return bf16
-	}
-	return f32
-}
 
 // rowUnit is what rows begin at a multiple of: what a lane loads at a time.
 const rowUnit = 16
@@ -129,12 +100,12 @@ type uploader struct {
 
 func (u *uploader) network(n *network.Network) {
 	w := u.w
-	w.embedding = u.matrix(&n.Embedding)
+	w.embedding = u.matrix(&n.Embedding, elemOf(n.Embedding.Type))
 	w.norm = u.vector(n.Norm)
 	if sameMatrix(&n.Head.Matrix, &n.Embedding) {
 		w.head = linear{matrix: w.embedding, bias: u.vector(n.Head.Bias)}
 	} else {
-		w.head = u.linear(&n.Head)
+		w.head = u.linear(&n.Head, elemOf(n.Head.Type))
 	}
 	for k := range network.NumKinds {
 		turns := make([]float64, len(n.Ropes[k].Frequencies))
@@ -154,28 +125,33 @@ func sameMatrix(a, b *network.Matrix) bool {
 }
 
 func (u *uploader) layer(l *network.Layer) layer {
+	qkv := oneKind(l.Query.Type, l.Key.Type, l.Value.Type)
 	w := layer{
 		attnNorm: u.vector(l.AttnNorm), postAttnNorm: u.vector(l.PostAttnNorm),
-		query: u.linear(&l.Query), key: u.linear(&l.Key), value: u.linear(&l.Value), out: u.linear(&l.Out),
+		query: u.linear(&l.Query, qkv[0]), key: u.linear(&l.Key, qkv[1]), value: u.linear(&l.Value, qkv[2]),
+		out:       u.linear(&l.Out, elemOf(l.Out.Type)),
 		queryNorm: u.vector(l.QueryNorm), keyNorm: u.vector(l.KeyNorm), sinks: u.vector(l.Sinks),
 		mlpNorm: u.vector(l.MLPNorm), postMLPNorm: u.vector(l.PostMLPNorm),
 	}
 	if l.Experts == nil {
-		w.gate, w.up, w.down = u.linear(&l.Gate), u.linear(&l.Up), u.linear(&l.Down)
+		e := oneElem(l.Gate.Type, l.Up.Type)
+		w.gate, w.up, w.down = u.linear(&l.Gate, e), u.linear(&l.Up, e), u.linear(&l.Down, elemOf(l.Down.Type))
 		return w
 	}
-	w.router = u.linear(&l.Router)
-	pick := func(of func(e *network.Expert) *network.Linear) linear {
+	w.router = u.linear(&l.Router, elemOf(l.Router.Type))
+	pick := func(e elem, of func(e *network.Expert) *network.Linear) linear {
 		list := make([]*network.Linear, len(l.Experts))
 		for i := range list {
 			list[i] = of(&l.Experts[i])
 		}
-		return u.experts(list)
+		return u.experts(list, e)
 	}
-	w.down = pick(func(e *network.Expert) *network.Linear { return &e.Down })
-	if l.Experts[0].GateUp.Data == nil {
-		w.gate = pick(func(e *network.Expert) *network.Linear { return &e.Gate })
-		w.up = pick(func(e *network.Expert) *network.Linear { return &e.Up })
+	first := &l.Experts[0]
+	w.down = pick(elemOf(first.Down.Type), func(e *network.Expert) *network.Linear { return &e.Down })
+	if first.GateUp.Data == nil {
+		e := oneElem(first.Gate.Type, first.Up.Type)
+		w.gate = pick(e, func(e *network.Expert) *network.Linear { return &e.Gate })
+		w.up = pick(e, func(e *network.Expert) *network.Linear { return &e.Up })
 		return w
 	}
 	// Hugging Face: gate and up are the even and odd outputs of one matrix.
@@ -191,22 +167,22 @@ func (u *uploader) layer(l *network.Layer) layer {
 			}
 		}
 	}
-	both := u.matrices(list)
+	both := u.matrices(list, elemOf(first.GateUp.Type))
 	w.gate, w.up = linear{both, u.vector(gates)}.interleaved(0), linear{both, u.vector(ups)}.interleaved(1)
 	return w
 }
 
-func (u *uploader) linear(l *network.Linear) linear {
-	return linear{u.matrix(&l.Matrix), u.vector(l.Bias)}
+func (u *uploader) linear(l *network.Linear, e elem) linear {
+	return linear{u.matrix(&l.Matrix, e), u.vector(l.Bias)}
 }
 
 // experts are one linear of all, with their biases one after the other.
-func (u *uploader) experts(list []*network.Linear) linear {
+func (u *uploader) experts(list []*network.Linear, e elem) linear {
 	var biases []float32
 	for _, l := range list {
 		biases = append(biases, l.Bias...)
 	}
-	return linear{u.matrices(list), u.vector(biases)}
+	return linear{u.matrices(list, e), u.vector(biases)}
 }
 
 func (u *uploader) vector(x []float32) nv.Pointer { return put(u, x) }
@@ -224,21 +200,21 @@ func put[T any](u *uploader, x []T) nv.Pointer {
 	return p
 }
 
-func (u *uploader) matrix(m *network.Matrix) matrix {
-	return u.matrices([]*network.Linear{{Matrix: *m}})
+func (u *uploader) matrix(m *network.Matrix, e elem) matrix {
+	return u.matrices([]*network.Linear{{Matrix: *m}}, e)
 }
 
-// matrices are those of all experts, in one piece of memory.
-func (u *uploader) matrices(list []*network.Linear) matrix {
+// matrices are those of all experts, in one piece of memory, as elements e.
+func (u *uploader) matrices(list []*network.Linear, e elem) matrix {
 	first := &list[0].Matrix
-	m := matrix{rows: first.Rows, cols: first.Cols, elem: elemOf(first.Type)}
+	m := matrix{rows: first.Rows, cols: first.Cols, elem: e}
 	if first.ByColumns {
 		m.rows, m.cols = m.cols, m.rows
 	}
 	if m.rows > math.MaxInt32 || m.cols > math.MaxInt32/8 {
 		u.fail("a matrix of %d rows of %d, want at most %d rows of %d", m.rows, m.cols, math.MaxInt32, math.MaxInt32/8)
 	}
-	m.pitch = tiles(m.cols*m.elem.bytes(), rowUnit) * rowUnit
+	m.pitch = tiles(m.elem.rowBytes(m.cols), rowUnit) * rowUnit
 	m.expertStride = m.rows * m.pitch
 	if u.err == nil {
 		m.data, u.err = u.w.take(len(list) * m.expertStride)
@@ -266,11 +242,10 @@ func (u *uploader) fail(format string, args ...any) {
 // fillBytes is about how much is brought to the device at a time where rows are changed on the way.
 const fillBytes = 16 << 20
 
-// rowsOf brings a matrix's rows: as they are, padded, or widened.
+// rowsOf brings a matrix's rows: as they are, padded, in blocks put apart, or widened.
 func (u *uploader) rowsOf(to matrix, m *network.Matrix) error {
-	rowBytes := m.Type.RowBytes(m.Cols)
-	plain := m.Type.BlockElements() == 1
-	if plain && rowBytes == to.pitch {
+	rowBytes := m.RowBytes()
+	if to.elem.keeps(m.Type) && rowBytes == to.pitch {
 		return nv.Upload(u.d.stream, to.data, m.Data[:m.Rows*rowBytes])
 	}
 	atOnce := max(fillBytes/to.pitch, 1)
@@ -278,15 +253,8 @@ func (u *uploader) rowsOf(to matrix, m *network.Matrix) error {
 		n := min(atOnce, m.Rows-first)
 		u.rows = resize(u.rows, n*to.pitch)
 		clear(u.rows)
-		for i := range n {
-			src, dst := m.Data[(first+i)*rowBytes:][:rowBytes], u.rows[i*to.pitch:][:to.pitch]
-			if plain {
-				copy(dst, src)
-				continue
-			}
-			if err := m.Type.Dequantise(floats(dst)[:m.Cols], src); err != nil {
-				return err
-			}
+		if err := packRows(u.rows, to, m.Data[first*rowBytes:][:n*rowBytes], m.Type, n); err != nil {
+			return err
 		}
 		if err := nv.Upload(u.d.stream, to.data+nv.Pointer(first*to.pitch), u.rows); err != nil {
 			return err
@@ -335,9 +303,4 @@ func resize[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
-}
-
-// floats are the float32 in memory that is aligned to them.
-func floats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

@@ -48,6 +48,30 @@ __device__ __forceinline__ float element(const char *row, int64_t i, int32_t typ
   }
 }
 
+// Whether the codes of weights in blocks are bytes, not halves of them.
+__device__ __forceinline__ bool in_bytes(int32_t type) { return type == kQ8_0 || type >= kQ5_K; }
+
+// Element i of a row of cols in blocks. A product is rounded before anything is added.
+__device__ __forceinline__ float block_element(const char *row, int i, int cols, int32_t type) {
+  int block = i / 32, at = i % 32, codes = in_bytes(type) ? cols : cols / 2;
+  auto half = [&](int k) { return half_at(reinterpret_cast<const uint16_t *>(row + codes)[k]); };
+  auto top = [&](int k) { return half_at(reinterpret_cast<const uint16_t *>(row + codes + cols / 16)[i / 256 * 2 + k]); };
+  auto group = [&](int k) { return static_cast<uint8_t>(row[codes + k]); };
+  int code = in_bytes(type) ? static_cast<int8_t>(row[i]) : static_cast<uint8_t>(row[block * 16 + at % 16]) >> (at < 16 ? 0 : 4) & 15;
+  switch (type) {
+    case kQ8_0: return half(block) * code;
+    case kQ4_0: return half(block) * ((code ^ 8) - 8);
+    case kQ4_1: return __fadd_rn(__fmul_rn(half(2 * block), code), half(2 * block + 1));
+    case kQ6_K: return top(0) * static_cast<int8_t>(group(i / 16)) * code;
+    default: return __fadd_rn(__fmul_rn(top(0) * group(2 * block), code), -__fmul_rn(top(1), group(2 * block + 1)));
+  }
+}
+
+// Element i of a weight's row of cols.
+__device__ __forceinline__ float weight_at(const char *row, int i, int cols, int32_t type) {
+  return type < kQ8_0 ? element(row, i, type) : block_element(row, i, cols, type);
+}
+
 __device__ __forceinline__ void set_element(char *row, int64_t i, int32_t type, float x) {
   switch (type) {
     case kF32: reinterpret_cast<float *>(row)[i] = x; return;
@@ -66,6 +90,17 @@ __device__ __forceinline__ uint4 load_once(const void *p) {
   return *static_cast<const uint4 *>(p);
 #endif
 }
+
+// Brings the line to L2 that is read later.
+__device__ __forceinline__ void prefetch(const void *p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#endif
+}
+
+// Fours of numbers in shared memory are swapped so that lanes which read two adjacent
+// ones each meet no bank twice.
+__device__ __forceinline__ int four_at(int i) { return i ^ (i >> 3 & 1); }
 
 // A kernel may start while the one before it in the stream still runs: until
 // after_previous it reads weights alone. Who calls let_next_start lets the next one do so.

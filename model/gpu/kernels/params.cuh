@@ -7,6 +7,18 @@
 
 namespace flashdec {
 
+// Weights in blocks of adjacent elements, as ggml quantises them. A row is the codes of all
+// its blocks, then the blocks' scales and minima, then of the K types what these count in.
+// Codes are bytes, or halves of bytes: byte i of 16 has element i and, above, i + 16.
+enum BlockType : int32_t {
+  kQ8_0 = 16,  // of 32: d·code, int8; d float16
+  kQ4_0,       // of 32: d·code, −8 to 7
+  kQ4_1,       // of 32: d·code + m; d and m
+  kQ4_K,       // of 256 in groups of 32: d·s·code − e·t; bytes s and t a group, d and e float16
+  kQ5_K,       // likewise, codes are bytes
+  kQ6_K,       // of 256 in groups of 16: d·s·code, int8; s int8, d float16 and nothing
+};
+
 // Rows of elements, each beginning at a multiple of 16 bytes and zero up to the next:
 // row r of expert e begins e·expert_stride + r·pitch bytes after data.
 struct Matrix {
@@ -14,7 +26,7 @@ struct Matrix {
   int64_t pitch;
   int64_t expert_stride;
   int32_t rows;
-  int32_t type;  // kF32, kF16 or kBF16
+  int32_t type;  // kF32, kF16, kBF16 or a BlockType
 };
 
 // y = W·x + bias.
@@ -66,10 +78,12 @@ struct ProductParams {
   int32_t cols;
   int32_t tokens;          // of x, at most the kernel's
   int32_t per_token;       // pairs that share a row of x
+  int32_t slots;           // of the ring that weights in blocks come through, at least 1
   int32_t finish;
   int32_t gate;
   float eps;
   float softcap;           // 0: none
+  int32_t unused;
   Rotation rotation;
 };
 
@@ -137,12 +151,11 @@ struct MixParams {
   int32_t unused;
 };
 
-// Numbers of one type as another's.
+// Numbers as two bf16 each, whose sum has 16 bits of them.
 struct ConvertParams {
   Matrix from;     // of rows rows
-  float *wide;     // [rows, cols], or
-  uint16_t *high;  // [rows, cols] bf16, and what is left of each number in low
-  uint16_t *low;
+  uint16_t *high;  // [rows, cols]
+  uint16_t *low;   // [rows, cols] what is left
   int32_t cols;
   int32_t unused;
 };
@@ -165,8 +178,8 @@ struct FillParams {
   float spread;
 };
 
-static_assert(sizeof(Rotation) == 176 && sizeof(ProductParams) == 376 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 232 && sizeof(EmbedParams) == 56 &&
-                  sizeof(EachParams) == 40 && sizeof(RouteParams) == 32 && sizeof(MixParams) == 40 && sizeof(ConvertParams) == 64 &&
+static_assert(sizeof(Rotation) == 176 && sizeof(ProductParams) == 384 && sizeof(NormParams) == 48 && sizeof(TurnParams) == 232 && sizeof(EmbedParams) == 56 &&
+                  sizeof(EachParams) == 40 && sizeof(RouteParams) == 32 && sizeof(MixParams) == 40 && sizeof(ConvertParams) == 56 &&
                   sizeof(TransposeParams) == 56 && sizeof(FillParams) == 32,
               "model/gpu/params.go");
 

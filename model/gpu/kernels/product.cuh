@@ -1,19 +1,14 @@
 // Products of a matrix with few rows of x, which read the matrix once: a warp takes
 // two of its rows, those of gate and up that belong together, or those of the two
-// elements of a head that turn together. x stays float32.
+// elements of a head that turn together. What weights of a kind are, and how x lies
+// beside them, is in floats.cuh and blocks.cuh.
 #pragma once
 #include "element.cuh"
 
 namespace flashdec {
 
 constexpr int kProductThreads = 512, kProductWarps = kProductThreads / 32;
-constexpr int kLoads = 4;        // of 16 bytes, of each of a warp's two rows, fetched ahead at a time
-constexpr int kChunk = 32 * 16;  // bytes that a warp loads at a time
-
-// x in shared memory: rows of a multiple of 256 numbers, zero beyond cols. Fours of
-// numbers are swapped so that lanes which read eight numbers each meet no bank twice.
-__device__ __forceinline__ int four_at(int i) { return i ^ (i >> 3 & 1); }
-__device__ __forceinline__ int padded(int cols) { return (cols + 255) & ~255; }
+constexpr int kChunk = 32 * 16;  // bytes of a row that a warp loads at a time
 
 __device__ __forceinline__ float4 four_of(const float *row, int i, int cols) {
   if (cols % 4 == 0) return i < cols / 4 ? reinterpret_cast<const float4 *>(row)[i] : float4{0, 0, 0, 0};
@@ -21,22 +16,41 @@ __device__ __forceinline__ float4 four_of(const float *row, int i, int cols) {
   return {at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3)};
 }
 
+// The norm's weights come near while the kernel ahead still runs.
+__device__ __forceinline__ void prefetch_norm(const ProductParams &p) {
+  constexpr int kLine = 128 / 4;
+  if (!p.norm) return;
+  for (int i = threadIdx.x * kLine; i < p.cols; i += kProductThreads * kLine) prefetch(p.norm + i);
+}
+
 // Puts x, or x times the norm's weights, into shared memory, and returns what to
-// multiply each token's products by: the norm's 1/√(mean of squares).
-template <int kTokens>
+// multiply each token's products by: the norm's 1/√(mean of squares). W says how x lies
+// there: W::room of float4 a token, into which W::put puts fours kProductThreads apart.
+template <class W, int kTokens>
 __device__ __forceinline__ void stage(float4 *to, float (&scales)[kTokens], const float *x, const ProductParams &p, int tokens) {
   __shared__ float parts[kTokens][kProductWarps];
-  int fours = padded(p.cols) / 4;
+  constexpr int kBatch = 4 / kTokens;  // fours of a thread that are on their way at a time
   float squares[kTokens] = {};
-  for (int i = threadIdx.x; i < fours; i += kProductThreads) {
-    float4 weight = {1, 1, 1, 1};
-    if (p.norm) weight = four_of(p.norm, i, p.cols);
+  int fours = W::padded(p.cols) / 4;
+  for (int first = threadIdx.x; first < fours; first += kBatch * kProductThreads) {
+    float4 v[kBatch][kTokens], weights[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; b++) {
+      int i = first + b * kProductThreads;
+#pragma unroll
+      for (int t = 0; t < kTokens; t++) v[b][t] = i < fours && t < tokens ? four_of(x + static_cast<int64_t>(t) * p.cols, i, p.cols) : float4{0, 0, 0, 0};
+      weights[b] = i < fours && p.norm ? four_of(p.norm, i, p.cols) : float4{1, 1, 1, 1};
+    }
 #pragma unroll
     for (int t = 0; t < kTokens; t++) {
-      float4 v = {0, 0, 0, 0};
-      if (t < tokens) v = four_of(x + static_cast<int64_t>(t) * p.cols, i, p.cols);
-      squares[t] += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-      to[t * fours + four_at(i)] = {v.x * weight.x, v.y * weight.y, v.z * weight.z, v.w * weight.w};
+      float4 part[kBatch];
+#pragma unroll
+      for (int b = 0; b < kBatch; b++) {
+        float4 u = v[b][t], w = weights[b];
+        squares[t] += u.x * u.x + u.y * u.y + u.z * u.z + u.w * u.w;
+        part[b] = {u.x * w.x, u.y * w.y, u.z * w.z, u.w * w.w};
+      }
+      W::put(to + t * W::room(p.cols), first, part, p.cols);
     }
   }
 #pragma unroll
@@ -53,13 +67,10 @@ __device__ __forceinline__ void stage(float4 *to, float (&scales)[kTokens], cons
   }
 }
 
-// A warp's task: two rows, and where their results go.
+// A warp's task: two rows of an output, or one of each of a gate's.
 struct Task {
-  int index;
-  int output;           // of row[0]; row[1]'s is the next one of a gate, else the same
+  int output;  // of row[0]; row[1]'s is the next one of a gate, else the same
   int row[2];
-  int bytes;            // of a row: whole loads of 16 bytes
-  const char *data[2];  // the lane's part
 };
 
 __device__ __forceinline__ int num_tasks(const ProductParams &p) {
@@ -69,65 +80,26 @@ __device__ __forceinline__ int num_tasks(const ProductParams &p) {
   return n;
 }
 
-__device__ __forceinline__ Task task_at(const ProductParams &p, int index, int expert) {
-  Task t{index, 0, {index, index}};
-  if (p.finish != kGate) {
-    int i = index;
-    for (; i >= (p.outputs[t.output].w.rows + 1) / 2; t.output++) i -= (p.outputs[t.output].w.rows + 1) / 2;
-    t.row[0] = 2 * i, t.row[1] = min(2 * i + 1, p.outputs[t.output].w.rows - 1);
-    if (p.finish == kTurn && !p.rotation.adjacent) {
-      int half = p.rotation.dim / 2;
-      t.row[0] = i / half * 2 * half + i % half, t.row[1] = t.row[0] + half;
-    }
-  }
-  t.bytes = (p.cols * (p.outputs[t.output].w.type == kF32 ? 4 : 2) + 15) & ~15;
-#pragma unroll
-  for (int r = 0; r < 2; r++) {
-    const Matrix &w = p.outputs[p.finish == kGate ? r : t.output].w;
-    t.data[r] = w.data + expert * w.expert_stride + t.row[r] * w.pitch + threadIdx.x % 32 * 16;
+__device__ __forceinline__ Task task_at(const ProductParams &p, int index) {
+  Task t{0, {index, index}};
+  if (p.finish == kGate) return t;
+  for (; index >= (p.outputs[t.output].w.rows + 1) / 2; t.output++) index -= (p.outputs[t.output].w.rows + 1) / 2;
+  t.row[0] = 2 * index, t.row[1] = min(2 * index + 1, p.outputs[t.output].w.rows - 1);
+  if (p.finish == kTurn && !p.rotation.adjacent) {
+    int half = p.rotation.dim / 2;
+    t.row[0] = index / half * 2 * half + index % half, t.row[1] = t.row[0] + half;
   }
   return t;
 }
 
-// Loads of a task from a chunk on.
-struct Loads {
-  uint4 w[kLoads][2];
+// The first of a warp's tasks: adjacent ones are for different blocks, so that all have as
+// many or one more.
+__device__ __forceinline__ int first_task() { return threadIdx.x / 32 * gridDim.x + blockIdx.x; }
 
-  __device__ __forceinline__ void fetch(const Task &t, int chunk) {
-#pragma unroll
-    for (int u = 0; u < kLoads; u++) {
-      int at = (chunk + u) * kChunk;
-      bool in = at + static_cast<int>(threadIdx.x % 32 * 16) < t.bytes;
-#pragma unroll
-      for (int r = 0; r < 2; r++) w[u][r] = in ? load_once(t.data[r] + at) : uint4{0, 0, 0, 0};
-    }
-  }
-};
-
-// sums += the loads times x.
-template <class T, int kTokens>
-__device__ __forceinline__ void multiply_loads(float (&sums)[2][kTokens], const Loads &l, int chunk, int chunks, const float4 *x, int fours) {
-  constexpr int kFours = T::kPer / 4;
-#pragma unroll
-  for (int u = 0; u < kLoads; u++) {
-    if (chunk + u >= chunks) break;
-    float wide[2][T::kPer];
-    T::widen(l.w[u][0], wide[0]);
-    T::widen(l.w[u][1], wide[1]);
-    int first = ((chunk + u) * 32 + threadIdx.x % 32) * kFours;
-#pragma unroll
-    for (int t = 0; t < kTokens; t++)
-#pragma unroll
-      for (int f = 0; f < kFours; f++) {
-        float4 four = x[t * fours + four_at(first + f)];
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-          float &s = sums[r][t];
-          s = fmaf(wide[r][4 * f], four.x, s), s = fmaf(wide[r][4 * f + 1], four.y, s);
-          s = fmaf(wide[r][4 * f + 2], four.z, s), s = fmaf(wide[r][4 * f + 3], four.w, s);
-        }
-      }
-  }
+// Where a task's rows begin.
+__device__ __forceinline__ const char *row_at(const ProductParams &p, const Task &t, int r, int expert) {
+  const Matrix &w = p.outputs[p.finish == kGate ? r : t.output].w;
+  return w.data + expert * w.expert_stride + t.row[r] * w.pitch;
 }
 
 __device__ __forceinline__ float with_bias(const Output &o, int row, int expert, float sum) {
@@ -165,52 +137,18 @@ __device__ __forceinline__ void finish(const ProductParams &p, const Task &t, in
   if (t.row[1] != t.row[0]) put(t.row[1], b);
 }
 
-// Weights are fetched one round ahead of their use, the first round before the kernel
-// ahead has ended.
+// What a warp does with a task's sums.
 template <int kTokens>
-__device__ inline void multiply(const ProductParams &p) {
-  extern __shared__ __align__(16) float4 shared[];
-  int tasks = num_tasks(p), warps = gridDim.x * kProductWarps, lane = threadIdx.x % 32;
-  int index = blockIdx.x * kProductWarps + threadIdx.x / 32;
-  int fours = padded(p.cols) / 4, expert = 0, chunk = 0;
-  Task now{index}, next{index};
-  Loads loads, ahead;
-  auto start = [&](Loads &to) {
-    if (next.index < tasks) next = task_at(p, next.index, expert), to.fetch(next, 0);
-  };
-  if (!p.experts) start(loads);
-  let_next_start();
-  after_previous();
-  if (p.experts) expert = p.experts[blockIdx.y], start(loads);
-  int64_t first = p.experts ? blockIdx.y : 0;
-  int tokens = p.experts ? 1 : p.tokens;
-  float scales[kTokens];
-  stage<kTokens>(shared, scales, p.x + first / p.per_token * p.cols, p, tokens);
-  float sums[2][kTokens] = {};
-  now = next;
-  while (now.index < tasks) {
-    int chunks = (now.bytes + kChunk - 1) / kChunk, after = chunk + kLoads;
-    bool last = after >= chunks;
-    if (last) next.index += warps, start(ahead);
-    else ahead.fetch(now, after);
-    switch (p.outputs[now.output].w.type) {
-      case kF32: multiply_loads<F32, kTokens>(sums, loads, chunk, chunks, shared, fours); break;
-      case kF16: multiply_loads<F16, kTokens>(sums, loads, chunk, chunks, shared, fours); break;
-      default: multiply_loads<BF16, kTokens>(sums, loads, chunk, chunks, shared, fours);
-    }
-    loads = ahead;
-    chunk = after;
-    if (!last) continue;
-    float a = 0.0f, b = 0.0f;  // lane t's: token t's
+__device__ __forceinline__ void finish_task(const ProductParams &p, const Task &t, int expert, int64_t first, int tokens, const float (&sums)[2][kTokens],
+                                            const float (&scales)[kTokens]) {
+  int lane = threadIdx.x % 32;
+  float a = 0.0f, b = 0.0f;  // lane i's: token i's
 #pragma unroll
-    for (int t = 0; t < kTokens; t++) {
-      float sum_a = warp_sum(sums[0][t]) * scales[t], sum_b = warp_sum(sums[1][t]) * scales[t];
-      if (lane == t) a = sum_a, b = sum_b;
-      sums[0][t] = sums[1][t] = 0.0f;
-    }
-    if (lane < tokens) finish(p, now, expert, first + lane, a, b);
-    now = next, chunk = 0;
+  for (int i = 0; i < kTokens; i++) {
+    float sum_a = warp_sum(sums[0][i]) * scales[i], sum_b = warp_sum(sums[1][i]) * scales[i];
+    if (lane == i) a = sum_a, b = sum_b;
   }
+  if (lane < tokens) finish(p, t, expert, first + lane, a, b);
 }
 
 }  // namespace flashdec

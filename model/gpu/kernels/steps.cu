@@ -2,20 +2,24 @@
 #include <math_constants.h>
 
 #include "../../../internal/cuda/kernels/floor.cuh"
-#include "product.cuh"
+#include "blocks.cuh"
+#include "floats.cuh"
 #include "steps.cuh"
 
 using namespace flashdec;
 
 // A product's block has a multiprocessor to itself.
-#define PRODUCT(tokens)                                                                                                       \
-  extern "C" __global__ void __launch_bounds__(kProductThreads, 1) product_##tokens(const __grid_constant__ ProductParams p) { \
-    multiply<tokens>(p);                                                                                                      \
+#define PRODUCT(name, run)                                                                                         \
+  extern "C" __global__ void __launch_bounds__(kProductThreads, 1) name(const __grid_constant__ ProductParams p) { \
+    run(p);                                                                                                        \
   }
 
-PRODUCT(1)
-PRODUCT(2)
-PRODUCT(4)
+PRODUCT(product_1, multiply_floats<1>)
+PRODUCT(product_2, multiply_floats<2>)
+PRODUCT(product_4, multiply_floats<4>)
+PRODUCT(block_product_1, multiply_blocks<1>)
+PRODUCT(block_product_2, multiply_blocks<2>)
+PRODUCT(block_product_4, multiply_blocks<4>)
 
 #define KERNEL(name, Params, run) \
   extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ Params p) { run(p); }

@@ -24,7 +24,7 @@ __device__ inline void embed_row(const EmbedParams &p) {
   after_previous();
   const char *row = p.w.data + static_cast<int64_t>(p.ids[blockIdx.x]) * p.w.pitch;
   float *x = p.x + static_cast<int64_t>(blockIdx.x) * p.cols;
-  for (int i = threadIdx.x; i < p.cols; i += blockDim.x) x[i] = p.scale * element(row, i, p.w.type);
+  for (int i = threadIdx.x; i < p.cols; i += blockDim.x) x[i] = p.scale * weight_at(row, i, p.cols, p.w.type);
 }
 
 __device__ inline void norm_head(float *x, const float *weight, int dim, float eps) {
@@ -157,12 +157,8 @@ __device__ inline void convert(const ConvertParams &p) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= p.cols) return;
   for (int64_t row = blockIdx.y; row < p.from.rows; row += gridDim.y) {
-    float x = element(p.from.data + row * p.from.pitch, i, p.from.type);
+    float x = weight_at(p.from.data + row * p.from.pitch, i, p.cols, p.from.type);
     int64_t at = row * p.cols + i;
-    if (p.wide) {
-      p.wide[at] = x;
-      continue;
-    }
     uint16_t high = to_bf16(x);
     p.high[at] = high;
     p.low[at] = to_bf16(x - __uint_as_float(static_cast<uint32_t>(high) << 16));
