@@ -178,9 +178,10 @@ func (c *cut) divide(piece, least int, up bool) {
 func (b *balance) simulate() (end, apart int) {
 	limit := b.work / (b.width * fine)
 	b.runs = b.runs[:0]
-	sand := 0
+	sand, items := 0, 0
 	for i := range b.cuts {
 		c := &b.cuts[i]
+		items += c.n * b.tiles
 		if work := ceil(c.keys(), max(c.n, 1)) * c.keyWork() * b.tile; work <= limit {
 			sand += (c.keys()*c.keyWork() + c.n*c.overhead()) * b.tile * b.tiles
 			continue
@@ -197,11 +198,18 @@ func (b *balance) simulate() (end, apart int) {
 	if len(b.runs) > 0 {
 		largest = b.runs[0].work * b.tile
 	}
-	return max(b.alone(l.top), (l.sum+sand)/b.width) + b.gather(), b.apart(largest)
+	top, apart := l.top, b.apart(largest)
+	if items <= b.width/2 {
+		top = b.alone(top)
+	}
+	if items <= b.width {
+		apart = b.alone(apart) // those that are left read faster
+	}
+	return max(top, (l.sum+sand)/b.width) + b.gather(), apart
 }
 
-// alone is the time of a processor's load where few are busy: it then reads at the rate
-// of one of few.
+// alone is the time of a processor's load where few are busy, none of them beside another
+// on a way to the memory: it then reads at the rate of one of few.
 func (b *balance) alone(load int) int {
 	if b.few == b.width {
 		return load
@@ -232,8 +240,7 @@ func gathered(n int) int {
 	return band + wait + ceil(n, band)
 }
 
-// apart is how far processors end apart whose largest item takes so long. Where few
-// saturate the memory, those that are left read faster.
+// apart is how far processors end apart whose largest item takes so long.
 func (b *balance) apart(largest int) int {
 	switch {
 	case b.width == 1:
@@ -241,7 +248,7 @@ func (b *balance) apart(largest int) int {
 	case b.tile > 1:
 		return largest / straggleTiles
 	}
-	return b.alone(largest / straggle)
+	return largest / straggle
 }
 
 // saturating is the configuration's Saturating, or all processors.

@@ -38,6 +38,27 @@ func TestMergesCost(t *testing.T) {
 	}
 }
 
+// TestHalfIsForEvenSteps: processors that share a way to the memory do not read faster
+// than all of them, so long items beside short ones are cut for all.
+func TestHalfIsForEvenSteps(t *testing.T) {
+	cfg := costed(131072, 8, 68, 7)
+	for range 63 {
+		cfg.Seqs = append(cfg.Seqs, Seq{Len: 1024, NumQueries: 1})
+	}
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Saturating, cfg.MergeKeys = 0, 0
+	free, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Units[0].NumSplits, free.Units[0].NumSplits; got < want/2 {
+		t.Errorf("128K keys beside 63 of 1K in %d splits, without costs in %d", got, want)
+	}
+}
+
 // TestCostsKeepThePlanWhole: whatever the costs, all keys are planned once, and costs of
 // nothing change nothing.
 func TestCostsKeepThePlanWhole(t *testing.T) {
