@@ -14,7 +14,8 @@ import (
 )
 
 // TestPagesAreFetchedOnceAndAhead: heads side by side fetch each line of the keys once, no
-// later than it is read but for the first of a step, whatever size and order pages have.
+// later than it is read but for the first of a step, whatever size and order pages have; and
+// part keys where pages do.
 func TestPagesAreFetchedOnceAndAhead(t *testing.T) {
 	if simd.HeadsScores(simd.F16) == nil {
 		t.Skipf("kernels of level %s take heads one by one", simd.Level())
@@ -39,10 +40,13 @@ func checkAhead(t *testing.T, l *backend.Launch) {
 	defer b.Close()
 	const line = 64
 	p := planeOf(&l.KV.K)
-	fetched, missing, calls := map[int]int{}, 0, 0
+	fetched, missing, keys := map[int]int{}, 0, 0
 	scores := b.lib.headsScores[simd.F16]
 	b.lib.headsScores[simd.F16] = func(s []float32, stride int, q []float32, rows, dim int, k simd.Tile, heads *simd.Heads, ahead simd.Ahead) {
-		calls++
+		if (keys+heads.First)%heads.Run != 0 {
+			t.Errorf("from key %d on a first stretch of %d keys ends within a stretch of %d", keys, heads.First, heads.Run)
+		}
+		keys += len(k.Off)
 		for _, off := range ahead.Off {
 			for at := off; at < off+ahead.Bytes; at += line {
 				fetched[at/line]++
@@ -62,7 +66,7 @@ func checkAhead(t *testing.T, l *backend.Launch) {
 	if err := b.Decode(context.Background(), l); err != nil {
 		t.Fatal(err)
 	}
-	if calls == 0 {
+	if keys == 0 {
 		t.Fatal("no call took heads side by side")
 	}
 	if missing > simd.LeadFar+pieceBytes {
