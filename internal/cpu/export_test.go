@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/flashdec/flashdec/backend"
+import (
+	"slices"
+
+	"github.com/flashdec/flashdec/backend"
+)
 
 // NewEager returns a backend that wakes helpers however small a launch is.
 func NewEager(opt Options) *Backend {
@@ -11,6 +15,21 @@ func NewEager(opt Options) *Backend {
 
 // Started is how many helpers the backend has ever started.
 func (b *Backend) Started() int { return b.pool.started }
+
+// Lifted reports that the last chunk of some row of the last launch was summed in the unit that
+// lifts tiny values.
+func (b *Backend) Lifted() bool {
+	for _, j := range b.pool.idle {
+		for _, w := range j.seats {
+			for h := range w.room {
+				if slices.Contains(w.room[h].unit, lift) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
 
 // SideBySide is the most KV heads that go side by side in a launch on so many workers.
 func SideBySide(l *backend.Launch, workers int) int {

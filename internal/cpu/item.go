@@ -168,7 +168,7 @@ func (w *worker) group() int { return w.job.launch.Shape.GroupSize() }
 // chunk computes the states of the keys [lo, hi), at most chunkKeys. Where a sum
 // overflows, which only values above 8e34 or so can bring about, it is taken again
 // in a smaller unit, and in a larger one where it is among the subnormals or near
-// them, as that of values below 3e-36 or so is.
+// them, as that of values below 3e-36 or so is, unless they are all zero.
 func (w *worker) chunk(lo, hi int) bool {
 	for h := range w.streams {
 		w.streams[h].outermost(lo, hi)
@@ -186,7 +186,7 @@ func (w *worker) chunk(lo, hi int) bool {
 			}
 			c.mend(dst, row)
 		}
-		if sank {
+		if sank && !c.onlyZeros(lo, hi) {
 			if !w.sum(w.streams[h:h+1], lo, hi, lift) {
 				return false
 			}

@@ -93,6 +93,12 @@ func TestSumOfHugeScaledValuesDoesNotOverflow(t *testing.T) {
 // stored as a type with a scale a token, and judges them.
 func decodeTokens(t *testing.T, dtype kv.DType, n, queries int, opt attn.Options, v []float32) {
 	t.Helper()
+	decodeChanged(t, dtype, n, queries, opt, v, nil)
+}
+
+// decodeChanged is decodeTokens of what becomes of the cache where change is not nil.
+func decodeChanged(t *testing.T, dtype kv.DType, n, queries int, opt attn.Options, v []float32, change func(*kv.View)) {
+	t.Helper()
 	const dim = 16
 	shape := attn.Shape{NumHeads: 2, NumKVHeads: 1, KeyDim: dim, ValueDim: dim}
 	cache, err := kv.New(kv.Config{NumKVHeads: 1, KeyDim: dim, ValueDim: dim, PageSize: 100, NumPages: 50, KeyType: kv.F32, ValueType: dtype})
@@ -111,6 +117,9 @@ func decodeTokens(t *testing.T, dtype kv.DType, n, queries int, opt attn.Options
 	view, err := cache.View(seq)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if change != nil {
+		change(&view)
 	}
 	p, err := plan.New(plan.Config{
 		NumKVHeads: 1, GroupSize: 2, Width: 1, NumSplits: 1, Causal: opt.Causal, Window: opt.Window, QueryTile: 16,

@@ -118,14 +118,18 @@ const sunk = 0x1p-118
 // sinks says that values may be so small: as they are, with no scale and 8 bits of exponent.
 func (c *stream) sinks() bool { return c.job.kernels.v == simd.F32 || c.job.kernels.v == simd.BF16 }
 
-// sunken reports that all of a row's averages are below sunk.
+// sunken reports that a row's averages are below sunk, but for those that are not finite, if not
+// all are such: what is NaN or infinite in one element says nothing of the others.
 func sunken(o []float32) bool {
+	finite := false
 	for _, x := range o {
-		if !(x < sunk && x > -sunk) {
+		if x < sunk && x > -sunk {
+			finite = true
+		} else if simd.Finite(x) {
 			return false
 		}
 	}
-	return true
+	return finite
 }
 
 // firstUnit is the unit in which a chunk's sums begin.
@@ -136,10 +140,10 @@ func (w *worker) firstUnit() float32 {
 	return 1
 }
 
-// comeDown ends the lift of rows [first, first + rows) if a scale of the values
-// that they see wants it.
-func (c *stream) comeDown(first, rows int, scales []float32) {
-	if len(scales) == 0 || !slices.Contains(c.unit[first:first+rows], lift) || !slices.ContainsFunc(scales, endsLift) {
+// comeDown ends the lift of the part's rows if a scale of the values that they see wants it.
+func (c *stream) comeDown() {
+	first, rows, scales := c.part.first, c.part.rows, c.part.keys.vScale
+	if len(scales) == 0 || !slices.Contains(c.unit[first:first+rows], lift) || !c.endLift(scales) {
 		return
 	}
 	dim := c.chunks.dim
@@ -151,7 +155,22 @@ func (c *stream) comeDown(first, rows int, scales []float32) {
 	}
 }
 
-func endsLift(scale float32) bool { return scale >= liftBelow || scale <= -liftBelow }
+// endLift reports that a scale of the part's values ends the lift: the first large one, but for
+// those of rows of zeros. These it makes zero, which changes no product: lifted, a large one may
+// leave the range.
+func (c *stream) endLift(scales []float32) bool {
+	data, magnitude := c.job.v.of(c.item.Head), magnitudes(c.job.launch.KV.V.Type)
+	for i, x := range scales {
+		if x < liftBelow && x > -liftBelow || x != x {
+			continue
+		}
+		if !zero(data[c.part.keys.v[i]:][:c.job.v.row], magnitude) {
+			return true
+		}
+		scales[i] = 0
+	}
+	return false
+}
 
 // toValues is what takes row r's averages to values.
 func (c *stream) toValues(r int) float32 {

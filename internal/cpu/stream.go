@@ -74,7 +74,7 @@ func (c *stream) clear(unit float32) {
 
 // states turns the running sums into states in rows of dst from row i on, dividing
 // once. It reports averages that are not finite though their weights are, and rows whose
-// averages all sank to where sums lose digits.
+// averages sank to where sums lose digits.
 func (c *stream) states(dst *states, i int) (overflowed, sank bool) {
 	dim := dst.dim
 	for r := range c.rows {

@@ -144,7 +144,7 @@ func (c *stream) weigh() {
 		}
 	}
 	c.hidden = simd.Softmax(c.s, stride, p.rows, keys, c.m[p.first:], c.l[p.first:], c.alpha)
-	c.comeDown(p.first, p.rows, p.keys.vScale)
+	c.comeDown()
 	c.scaleWeights(c.s, p.first, p.rows, keys, p.keys.vScale)
 }
 
