@@ -242,6 +242,51 @@ func TestRunnerOfAClosedEngine(t *testing.T) {
 	}
 }
 
+// TestMakeUpOutOfPagesLeavesTheSequence: where the caches of one kind have pages left and those of another have none,
+// none gets tokens, so that the sequence goes on once there are pages, as one does that never failed.
+func TestMakeUpOutOfPagesLeavesTheSequence(t *testing.T) {
+	for _, name := range []string{"gemma2", "gpt_oss"} { // layers with a window, and without
+		m := openModel(t, "testdata/golden/"+name)
+		const tokens, batch = 64, 8
+		r := newRunner(t, m, model.Options{PageSize: 4, MaxContext: tokens, BatchTokens: batch, MaxSequences: 2})
+		full, seq := r.NewSequence(), r.NewSequence()
+		if err := errors.Join(full.MakeUp(tokens, 1), seq.MakeUp(tokens-batch, 2)); err != nil {
+			t.Fatal(err)
+		}
+		fork, err := seq.Fork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fork.MakeUp(batch, 3); err != nil { // the last pages
+			t.Fatal(err)
+		}
+		before, held := seq.Len(), r.KVBytes()
+		if err := seq.MakeUp(batch, 3); !errors.Is(err, kv.ErrNoPages) {
+			t.Fatalf("%s: without pages: error %v, want ErrNoPages", name, err)
+		}
+		if seq.Len() != before || r.KVBytes() != held {
+			t.Errorf("%s: the sequence has %d tokens, and %d bytes are held, want %d and %d as before", name, seq.Len(), r.KVBytes(), before, held)
+		}
+		var logits [2][]float32
+		if err := errors.Join(full.Free(), fork.Free()); err != nil {
+			t.Fatal(err)
+		}
+		fresh := r.NewSequence()
+		if err := fresh.MakeUp(tokens-batch, 2); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range []*model.Sequence{seq, fresh} {
+			logits[i] = make([]float32, m.Config().VocabSize)
+			if err := r.Forward(t.Context(), model.Part{Seq: s, IDs: []int{1}, Logits: logits[i]}); err != nil {
+				t.Errorf("%s: with pages again: %v", name, err)
+			}
+		}
+		if !slices.Equal(logits[0], logits[1]) {
+			t.Errorf("%s: the logits are not those of a sequence that never failed", name)
+		}
+	}
+}
+
 // TestMadeUpTokensAreTokens: they count, windows slide over them, and a text goes on after them; with the same
 // seed they are the same.
 func TestMadeUpTokensAreTokens(t *testing.T) {

@@ -108,7 +108,7 @@ func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progre
 
 // MakeUp appends n tokens with keys and values that are made up, normal numbers of a seed: so what decoding
 // after a long text takes can be measured without reading one. It wraps ErrInput, ErrContext, or ErrNoPages of
-// package kv, after which some tokens may be there.
+// package kv, after which the batches before are in the sequence.
 func (s *Sequence) MakeUp(n int, seed uint64) error {
 	if s == nil || s.runner == nil {
 		return fmt.Errorf("%w: the sequence was never made", ErrInput)
@@ -137,16 +137,31 @@ func (s *Sequence) MakeUp(n int, seed uint64) error {
 		for i := range tokens * row {
 			k[i], v[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
 		}
-		for i, seq := range s.caches {
-			row := r.caches[i].Config().NumKVHeads * r.model.config.HeadDim
-			if err := seq.Append(k[:tokens*row], v[:tokens*row]); err != nil {
-				return err
-			}
-			if err := r.forget(i, seq); err != nil {
-				return err
-			}
+		if err := s.append(tokens, k, v); err != nil {
+			return err
 		}
 		s.n, n = s.n+tokens, n-tokens
+	}
+	return nil
+}
+
+// append appends tokens to all of the sequence's caches, of whose rows k and v hold enough for the widest: to all,
+// or to none.
+func (s *Sequence) append(tokens int, k, v []float32) error {
+	r := s.runner
+	for i, seq := range s.caches {
+		n := tokens * r.caches[i].Config().NumKVHeads * r.model.config.HeadDim
+		if err := seq.Append(k[:n], v[:n]); err != nil {
+			for _, seq := range s.caches[:i] {
+				_ = seq.Truncate(seq.Len() - tokens) // fails only on what is closed
+			}
+			return err
+		}
+	}
+	for i, seq := range s.caches {
+		if err := r.forget(i, seq); err != nil {
+			return err
+		}
 	}
 	return nil
 }
