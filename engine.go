@@ -284,8 +284,9 @@ func (s *Step) NewStates() *attn.States {
 // Decode computes a step: q [queries, NumHeads, KeyDim] over the cached keys and
 // values of view, into out. A query that sees no key gets zeros and the LSE −Inf.
 //
-// When ctx is done first, Decode returns its cause within one tile of work, and
-// out's contents are undefined. It wraps [attn.ErrShape] where buffers, view and
+// When ctx is done first, Decode returns its cause, and out's contents are undefined:
+// on a CPU each thread looks every few thousand keys at the latest, and a GPU finishes
+// what it has begun. It wraps [attn.ErrShape] where buffers, view and
 // step do not fit each other, in particular where a sequence's length has changed
 // since the step was planned; and [kv.ErrStale] where a sequence has changed, or the
 // cache was closed, since the view was made; and [ErrClosed]. Keys and values that

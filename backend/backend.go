@@ -41,8 +41,8 @@ type Backend interface {
 	Info() Info
 	// Decode computes a launch and returns when its buffers are filled, or when
 	// ctx is done; then the buffers' contents are undefined. Processors that can be
-	// stopped stop within one tile of work; a GPU looks at ctx before it starts. The
-	// launch has passed [Launch.Validate].
+	// stopped look at ctx every few thousand keys of a tile of queries at the latest; a
+	// GPU looks before it starts. The launch has passed [Launch.Validate].
 	Decode(ctx context.Context, l *Launch) error
 	// Close frees what the backend holds. Calls after it return ErrClosed.
 	Close() error
