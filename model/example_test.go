@@ -69,6 +69,7 @@ func ExampleSequence_Fork() {
 	m, err := model.Open("testdata/golden/llama3_rope")
 	check(err)
 	defer m.Close()
+	// Room for two whole contexts is plenty: the three answers share the prompt's pages.
 	runner, err := model.NewRunner(m, model.Options{Engine: eng, MaxSequences: 2, PageSize: 16})
 	check(err)
 	defer runner.Close()

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -270,6 +271,10 @@ func (r *Runner) Forward(ctx context.Context, parts ...Part) error {
 	}
 	if err := r.forward(ctx, b); err != nil {
 		r.rollBack(b)
+		if errors.Is(err, kv.ErrNoPages) {
+			return fmt.Errorf("%w: the runner has room for %d × %d tokens (Options.MaxSequences and MaxContext), forks counted where they differ",
+				err, r.opt.MaxSequences, r.opt.MaxContext)
+		}
 		return err
 	}
 	r.stats.Tokens += len(b.IDs)
@@ -291,18 +296,14 @@ func (r *Runner) check(parts []Part) error {
 			return fmt.Errorf("%w: part %d has room for %d logits, want %d or %d times as many", ErrInput, i, len(p.Logits), vocab, len(p.IDs))
 		case p.Logits != nil && len(p.IDs) == 0:
 			return fmt.Errorf("%w: part %d wants logits, but has no token", ErrInput, i)
-		case len(p.IDs) > r.opt.MaxContext-p.Seq.n:
-			return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, p.Seq.n, len(p.IDs), r.opt.MaxContext)
 		}
 		for _, q := range parts[:i] {
 			if q.Seq == p.Seq {
 				return fmt.Errorf("%w: part %d has the sequence of another", ErrInput, i)
 			}
 		}
-		for _, id := range p.IDs {
-			if id < 0 || id >= vocab {
-				return fmt.Errorf("%w: token %d, want 0 to %d", ErrInput, id, vocab-1)
-			}
+		if err := p.Seq.takes(p.IDs); err != nil {
+			return err
 		}
 		total += len(p.IDs)
 	}

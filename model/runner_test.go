@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/flashdec/flashdec"
@@ -218,6 +219,47 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	}
 	if err := m.Close(); !errors.Is(err, model.ErrInput) {
 		t.Errorf("closing again: %v, want %v", err, model.ErrInput)
+	}
+}
+
+// TestFeedRefusesAtOnce: a text that is too long, or has no token in it somewhere, costs no batch and leaves the sequence.
+func TestFeedRefusesAtOnce(t *testing.T) {
+	r := newRunner(t, openModel(t, smallest), model.Options{MaxContext: 30, BatchTokens: 8})
+	seq := r.NewSequence()
+	late := make([]int, 20)
+	late[19] = -1
+	for _, c := range []struct {
+		ids  []int
+		want error
+	}{{make([]int, 31), model.ErrContext}, {late, model.ErrInput}} {
+		told := 0
+		err := seq.Feed(context.Background(), c.ids, nil, func(int) { told++ })
+		if !errors.Is(err, c.want) || seq.Len() != 0 || told != 0 {
+			t.Errorf("%d tokens: %v after %d batches, %d kept, want %v at once", len(c.ids), err, told, seq.Len(), c.want)
+		}
+	}
+	if err := seq.Feed(context.Background(), make([]int, 30), nil, nil); err != nil {
+		t.Errorf("as many as fit: %v", err)
+	}
+}
+
+// TestNoRoomForForksSaysWhatGivesIt: they differ, and the runner has pages for one context.
+func TestNoRoomForForksSaysWhatGivesIt(t *testing.T) {
+	r := newRunner(t, openModel(t, smallest), model.Options{MaxContext: 32, PageSize: 8})
+	seq := r.NewSequence()
+	if err := seq.Feed(context.Background(), make([]int, 20), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range 3 {
+		fork, forked := seq.Fork()
+		if forked != nil {
+			t.Fatal(forked)
+		}
+		err = errors.Join(err, fork.Feed(context.Background(), make([]int, 8), nil, nil))
+	}
+	if !errors.Is(err, kv.ErrNoPages) || !strings.Contains(err.Error(), "1 × 32 tokens (Options.MaxSequences") {
+		t.Errorf("%v, want %v, and which option gives more", err, kv.ErrNoPages)
 	}
 }
 

@@ -85,10 +85,14 @@ func (s *Sequence) Free() error {
 
 // Feed appends any number of tokens, a batch at a time, and writes the logits of the last to logits
 // [VocabSize], nil for none. progress, unless nil, is told after each batch how many tokens are done. When
-// it fails, the batches before are in the sequence. Errors are those of [Runner.Forward].
+// it fails, the batches before are in the sequence; what is too long or no token is refused before any. Errors are
+// those of [Runner.Forward].
 func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progress func(done int)) error {
 	if s == nil || s.runner == nil {
 		return fmt.Errorf("%w: the sequence was never made", ErrInput)
+	}
+	if err := s.fits(ids); err != nil {
+		return err
 	}
 	for done := 0; done < len(ids); {
 		n := min(s.runner.opt.BatchTokens, len(ids)-done)
@@ -101,6 +105,30 @@ func (s *Sequence) Feed(ctx context.Context, ids []int, logits []float32, progre
 		}
 		if progress != nil {
 			progress(done)
+		}
+	}
+	return nil
+}
+
+// fits wraps ErrContext or ErrInput where the sequence cannot take all of ids.
+func (s *Sequence) fits(ids []int) error {
+	if err := s.runner.lock(); err != nil {
+		return err
+	}
+	defer s.runner.mu.Unlock()
+	return s.takes(ids)
+}
+
+// takes is [Sequence.fits] with the runner locked.
+func (s *Sequence) takes(ids []int) error {
+	r := s.runner
+	if len(ids) > r.opt.MaxContext-s.n {
+		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, len(ids), r.opt.MaxContext)
+	}
+	vocab := r.model.config.VocabSize
+	for _, id := range ids {
+		if id < 0 || id >= vocab {
+			return fmt.Errorf("%w: token %d, want 0 to %d", ErrInput, id, vocab-1)
 		}
 	}
 	return nil

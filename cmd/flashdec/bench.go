@@ -17,7 +17,7 @@ import (
 type benchCmd struct {
 	Suite    []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
-	Match    string   `help:"Only cases whose name has TEXT in it, as whole words: f16 is not bf16." placeholder:"TEXT"`
+	Match    string   `help:"Only cases whose name has the words of TEXT: f16 is not bf16. Words stand side by side, but for commas between." placeholder:"TEXT"`
 	Threads  int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
 	MB       int      `name:"mb" help:"Bytes of keys and values of a type to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
@@ -89,13 +89,16 @@ func suiteNames() []string {
 	return names
 }
 
+// maxMB is the most that cases are laid out in, in MiB.
+const maxMB = 1 << 20
+
 // Validate is called by kong once the flags are read.
 func (cmd *benchCmd) Validate() error {
 	switch {
 	case cmd.Threads < 0 || cmd.Threads > maxThreads:
 		return fmt.Errorf("--threads is %d, want 1 to %d, or 0 for one and all", cmd.Threads, maxThreads)
-	case cmd.MB < 1 || cmd.MB > 1<<20:
-		return fmt.Errorf("--mb is %d, want 1 to %d", cmd.MB, 1<<20)
+	case cmd.MB < 1 || cmd.MB > maxMB:
+		return fmt.Errorf("--mb is %d, want 1 to %d", cmd.MB, maxMB)
 	case cmd.Rounds < 1 || cmd.Rounds > 1000:
 		return fmt.Errorf("--rounds is %d, want 1 to 1000", cmd.Rounds)
 	}

@@ -276,7 +276,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--threads=-1", "--threads is -1"},
 		{"--mb=0", "--mb is 0"},
 		{"--rounds=0", "--rounds is 0"},
-		{"--match=no such case", `--match is "no such case", want whole words of a case's name, such as f32; group 1; dim 128; f16; bf16; e4m3; `},
+		{"--match=no such case", `--match is "no such case", want whole words of a case's name such as "f32, group 1, dim 128": f32; group 1; dim 128; f16; bf16; e4m3; `},
 		{"--match=nosuch\x00--suite=all", "; and "},
 		{"--suite=blog\x00--mb=1", "see --mb"},
 		{"--backend=cuda\x00--threads=2", "--threads is 2, but only the CPU has threads"},

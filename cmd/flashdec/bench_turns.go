@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flashdec/flashdec/internal/bench"
 )
@@ -24,6 +25,7 @@ type benchRun struct {
 func (cmd *benchCmd) runs() ([][]benchRun, error) {
 	var all []benchRun
 	var parts []string // of the names of the cases that there are
+	var name string    // of the first
 	for _, s := range bench.Suites {
 		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
 			continue
@@ -34,6 +36,7 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 		}
 		for _, c := range cases {
 			if !hasWords(c.Name, cmd.Match) {
+				name = cmp.Or(name, c.Name)
 				parts = append(parts, strings.Split(c.Name, ", ")...)
 				continue
 			}
@@ -42,8 +45,11 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 			}
 		}
 	}
+	if large := cmd.tooLarge(); len(all) == 0 && cmd.Match != "" && large != "" {
+		return nil, fmt.Errorf("case %q, which --match %q takes, does not fit into %s: see --mb", large, cmd.Match, byteCount(cmd.bytes()))
+	}
 	if len(all) == 0 && len(parts) > 0 {
-		return nil, fmt.Errorf("--match is %q, want whole words of a case's name, such as %s", cmd.Match, someOf(parts))
+		return nil, fmt.Errorf("--match is %q, want whole words of a case's name such as %q: %s", cmd.Match, name, someOf(parts))
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no case of suite %s fits into %s: see --mb",
@@ -52,20 +58,47 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 	return inTurns(all), nil
 }
 
-// hasWords tells whether a name has some text in it that begins and ends where words do: f16 is not in bf16.
+// tooLarge is the name of the first case that --match takes of those that would need more memory; "" if there is none.
+func (cmd *benchCmd) tooLarge() string {
+	const anything = maxMB << 20
+	for _, s := range bench.Suites {
+		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
+			continue
+		}
+		for _, c := range s.Cases(anything) {
+			if hasWords(c.Name, cmd.Match) {
+				return c.Name
+			}
+		}
+	}
+	return ""
+}
+
+// hasWords tells whether a name has the words of a text, in whatever case: f16 is not in bf16. What has no comma between
+// stands side by side, as "group 4" does.
 func hasWords(name, text string) bool {
-	for at := 0; at+len(text) <= len(name); at++ {
-		if strings.HasPrefix(name[at:], text) && !inWord(name, at) && !inWord(name, at+len(text)) {
+	have := wordsOf(name)
+	for part := range strings.SplitSeq(text, ",") {
+		if !sideBySide(have, wordsOf(part)) {
+			return false
+		}
+	}
+	return true
+}
+
+// wordsOf are the runs of letters and digits, in lower case.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
+}
+
+// sideBySide tells whether a list has the words of another in one stretch.
+func sideBySide(list, some []string) bool {
+	for at := 0; at+len(some) <= len(list); at++ {
+		if slices.Equal(list[at:at+len(some)], some) {
 			return true
 		}
 	}
 	return false
-}
-
-// inWord tells whether a place of a name is within a word: between two letters or digits, all of ASCII.
-func inWord(name string, at int) bool {
-	within := func(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' }
-	return at > 0 && at < len(name) && within(name[at-1]) && within(name[at])
 }
 
 // someOf lists what differs among parts of names, as much as an error has room for.

@@ -26,6 +26,11 @@ func TestMatchTakesWholeWords(t *testing.T) {
 		{"batch 1, 32/8 heads, 1024 keys, dim 128", "8 heads", true},
 		{"pages of 16, in order", "pages of 16", true},
 		{"contiguous", "", true},
+		{"f16, group 4, dim 64", "f16 group 4", true},
+		{"f16, group 4, dim 64", "f16, dim 64", true},
+		{"f16, group 4, dim 64", "f16 dim 64", false}, // not side by side
+		{"f16, group 4, dim 64", "f16, dim 128", false},
+		{"f16, group 4, dim 64", "GROUP 4", true},
 	} {
 		if got := hasWords(tc.name, tc.text); got != tc.want {
 			t.Errorf("%q has %q: %t, want %t", tc.name, tc.text, got, tc.want)
@@ -43,10 +48,16 @@ func TestMatchTakesWholeWords(t *testing.T) {
 	}
 }
 
+// TestMatchOfWhatDoesNotFit: the name is right, and --mb too small.
+func TestMatchOfWhatDoesNotFit(t *testing.T) {
+	refuses(t, []string{`"1048576 keys"`, "does not fit into 1.0 MB", "--mb"}, "bench", "--suite=lengths", "--mb=1", "--match=1048576 keys")
+	refuses(t, []string{`such as "f32, group 1, dim 128"`}, "bench", "--mb=64", "--match=group 5")
+}
+
 // TestWhatThereIsToMatchIsShort: an error names what tells cases apart, each once, and no more than one can read.
 func TestWhatThereIsToMatchIsShort(t *testing.T) {
 	errs := want(t, exitBadInput, "bench", "--suite=all", "--match=nosuch").errs
-	if strings.Count(errs, "dim 128") != 1 || len(errs) > 500 {
+	if strings.Count(errs, "; dim 128") != 1 || len(errs) > 500 {
 		t.Errorf("%d bytes: %q", len(errs), errs)
 	}
 }

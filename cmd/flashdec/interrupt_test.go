@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -146,7 +147,8 @@ func TestInterruptIsQuick(t *testing.T) {
 	f.put("k", 1, 1, 40_000, 32)
 	f.put("v", 1, 1, 40_000, 32)
 	wide := f.write(t, t.TempDir()+"/wide.safetensors")
-	for _, args := range [][]string{
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	for i, args := range [][]string{
 		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128"},
 		{"plan", "--lens=1x1000000", "--q-heads=16", "--kv-heads=16", "--head-dim=128", "--json"},
 		{"explain", path, "--splits=1"},
@@ -158,7 +160,7 @@ func TestInterruptIsQuick(t *testing.T) {
 		var stderr string
 		// A process that the signal ends had not asked for it yet: a slow machine takes long to start one.
 		for begins := 200 * time.Millisecond; begins < patience; begins *= 2 {
-			if took, state, stderr = interruptAfter(t, begins, args...); state.ExitCode() != -1 {
+			if took, state, stderr = interruptAfter(t, signals[i%len(signals)], begins, args...); state.ExitCode() != -1 {
 				break
 			}
 		}
@@ -176,7 +178,7 @@ func TestInterruptIsQuick(t *testing.T) {
 
 // interruptAfter runs the command and, some time after its start, interrupts it. It tells how long the end took
 // from there on.
-func interruptAfter(t *testing.T, begins time.Duration, args ...string) (took time.Duration, state *os.ProcessState, stderr string) {
+func interruptAfter(t *testing.T, signal os.Signal, begins time.Duration, args ...string) (took time.Duration, state *os.ProcessState, stderr string) {
 	t.Helper()
 	var errs bytes.Buffer
 	cmd := exec.Command(os.Args[0], args...)
@@ -187,7 +189,7 @@ func interruptAfter(t *testing.T, begins time.Duration, args ...string) (took ti
 	}
 	time.Sleep(begins)
 	sent := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := cmd.Process.Signal(signal); err != nil {
 		t.Errorf("%s: %v: it ended too soon for this test", args, err)
 	}
 	_ = cmd.Wait() // the exit code tells

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"os"
@@ -223,5 +224,28 @@ func TestRunTellsWhatIsStored(t *testing.T) {
 func TestStepsAreTold(t *testing.T) {
 	if line := (&runReport{Steps: 3, Reason: "why"}).splitsLine(); line != "3 steps one after the other, to bound memory; in the first: why" {
 		t.Errorf("%q", line)
+	}
+}
+
+// TestRunTakesTheMedianOfShortDecodes: one that something disturbs is one of many; a long one is timed once.
+func TestRunTakesTheMedianOfShortDecodes(t *testing.T) {
+	for _, c := range []struct {
+		takes  []float64
+		median float64
+		times  int
+	}{
+		{[]float64{1e-3, 9e-3, 1e-3, 1e-3, 2e-3, 1e-4, 1e-4, 1e-3, 1e-3}, 1e-3, 9},
+		{[]float64{15e-3, 1e-3, 2e-3, 3e-3}, 2.5e-3, 4},
+		{[]float64{0.5}, 0.5, 1},
+	} {
+		times := 0
+		median, err := medianTime(func() (float64, error) { times++; return c.takes[times-1], nil })
+		if err != nil || median != c.median || times != c.times {
+			t.Errorf("%v: %v, %v after %d decodes, want %v after %d", c.takes, median, err, times, c.median, c.times)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := medianTime(func() (float64, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Errorf("error %v, want the decode's", err)
 	}
 }

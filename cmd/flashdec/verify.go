@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -94,7 +93,7 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 		return err
 	}
 	start := time.Now()
-	var unread error // of the first file that could not be read
+	var unread unreadFiles
 	total := totalReport{}
 	var bar bar
 	if !t.watched { // else the lines themselves show how far it is
@@ -118,9 +117,7 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 		if !r.OK {
 			total.Failed++
 		}
-		if unread == nil {
-			unread = r.err
-		}
+		unread.add(r.err)
 		if err := cmd.report(t, r, len(files)); err != nil {
 			return err
 		}
@@ -131,10 +128,32 @@ func (cmd *verifyCmd) Run(ctx context.Context, t *terminal) error {
 	if err := cmd.sum(t, total, time.Since(start)); err != nil {
 		return err
 	}
-	if unread == nil && total.Failed > 0 {
+	if unread.n == 0 && total.Failed > 0 {
 		return errCheckFailed
 	}
-	return unread
+	return unread.err()
+}
+
+// unreadFiles are those that could not be read: the first one's error, and how many.
+type unreadFiles struct {
+	first error
+	n     int
+}
+
+func (u *unreadFiles) add(err error) {
+	if err == nil {
+		return
+	}
+	if u.n++; u.n == 1 {
+		u.first = err
+	}
+}
+
+func (u *unreadFiles) err() error {
+	if u.n < 2 {
+		return u.first
+	}
+	return fmt.Errorf("%w; nor could %s more be read", u.first, count(u.n-1, "file"))
 }
 
 // report prints a file's line. That of a single file that cannot be read is the error
@@ -150,7 +169,7 @@ func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
 		cmd.headed = true
 		t.printf("%s\n", verifyHeader())
 	}
-	t.printf("%s\n", r.line())
+	t.printf("%s\n", r.line(t.watched))
 	return t.flush()
 }
 
@@ -262,8 +281,9 @@ func verifyHeader() string {
 	return fmt.Sprintf("      %-*s  %-6s %-6s %-6s %-11s %s", nameColumns, "", "out", "limit", "lse", "", "rules")
 }
 
-func (r *fileReport) line() string {
-	name := filepath.Base(r.File)
+// line is a file's, whose name is cut to its column where someone watches.
+func (r *fileReport) line(watched bool) string {
+	name := escape(r.File)
 	if r.err != nil {
 		return fmt.Sprintf("FAIL  %s", r.Error)
 	}
@@ -271,8 +291,8 @@ func (r *fileReport) line() string {
 	if !r.OK {
 		mark = "FAIL"
 	}
-	if runes := []rune(name); len(runes) > nameColumns {
-		name = string(runes[:nameColumns-1]) + "…" // --json has it whole
+	if runes := []rune(name); watched && len(runes) > nameColumns {
+		name = "…" + string(runes[len(runes)-nameColumns+1:]) // a pipe or file has it whole
 	}
 	line := fmt.Sprintf("%s  %-*s  %-6.1g %-6.1g %-6.1g %-11s %s", mark, nameColumns, name, r.MaxAbsErr, r.Limit, r.LSEErr, r.runs(), r.Rules)
 	if r.OK {

@@ -52,6 +52,33 @@ func TestVerifyFolders(t *testing.T) {
 	}
 }
 
+// TestVerifyTellsFilesApart: two of the same name in two folders, and a long one in a pipe; on a terminal, by its end. An
+// error says how many could not be read.
+func TestVerifyTellsFilesApart(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := []string{filepath.Join(dir, "a.npz"), filepath.Join(dir, "below", "a.npz")}
+	for _, path := range files {
+		goodFile().write(t, path)
+	}
+	told := want(t, exitDone, "verify", dir).stdout
+	for _, path := range files {
+		if strings.Count(told, "ok    "+path+" ") != 1 {
+			t.Errorf("%q, want a line of %s", told, path)
+		}
+	}
+	r := fileReport{File: files[1], OK: true}
+	if line := r.line(true); !strings.HasPrefix(line, "ok    …") || !strings.Contains(line, "below/a.npz ") && filepath.Separator == '/' {
+		t.Errorf("%q, want the end of the name", line)
+	}
+	errs := want(t, exitBadInput, "verify", dir+"1", dir+"2", dir+"3", dir).errs
+	if !strings.Contains(errs, dir+"1") || !strings.Contains(errs, "nor could 2 files more be read") {
+		t.Errorf("%q, want the first of three, and how many more", errs)
+	}
+}
+
 // TestFilesThatAreNoCasesAreSkipped: a model's weights in a folder are not judged, and counted apart; a file that
 // is named, or has some of a case's tensors, is no such file.
 func TestFilesThatAreNoCasesAreSkipped(t *testing.T) {

@@ -134,7 +134,7 @@ func TestVerifyFindsAWrongAnswer(t *testing.T) {
 			if strings.Contains(told, "FAIL") != (c.code != exitDone) {
 				t.Errorf("%q, want it to say whether the file failed", told)
 			}
-			fits(t, told)
+			fits(t, strings.ReplaceAll(told, filepath.Dir(path), "")) // a pipe has names whole
 			want(t, c.code, "run", path)
 		})
 	}

@@ -18,6 +18,7 @@ type woken struct {
 	items     int
 	work      int // multiply-adds
 	perHelper int // that one more worker is woken for
+	after     int // workers, where another step ended just before
 }
 
 // wakes is what a plan's step wakes on a backend that computes with what was found.
@@ -27,7 +28,8 @@ func (f tuned) wakes(info backend.Info, shape attn.Shape, p *plan.Plan) woken {
 	}
 	w := woken{threads: info.Width, items: len(p.Items), perHelper: cmp.Or(f.HelperWork, cpu.HelperWork)}
 	w.workers, w.work = cpu.Helpers(shape, p.Items, w.threads, w.perHelper)
-	w.workers++
+	w.after, _ = cpu.Helpers(shape, p.Items, w.threads, w.perHelper/2)
+	w.workers, w.after = w.workers+1, w.after+1
 	return w
 }
 
@@ -51,4 +53,13 @@ func (w woken) why() string {
 	}
 	return fmt.Sprintf("%d of %s %s all %s: their %s are done before another would be awake; one more is woken for each %.2g million (flashdec tune measures it)",
 		w.workers, count(w.threads, "thread"), take, count(w.items, "item"), million(w.work), float64(w.perHelper)/1e6)
+}
+
+// whyAtFirst is [woken.why] of a step that is then repeated.
+func (w woken) whyAtFirst() string {
+	why := w.why()
+	if why == "" || w.after == w.workers {
+		return why
+	}
+	return fmt.Sprintf("%s; right after a step half of that is enough, so the times after the first are of %s", why, count(w.after, "thread"))
 }
