@@ -20,6 +20,10 @@ func TestReason(t *testing.T) {
 			plan.Config{Seqs: lens(1475), NumKVHeads: 3, Width: 2, HeadTile: 8},
 			"1 sequence of 1475 keys × 3 KV heads gives 3 units for 2 processors; cut into 4 splits each, for processors that take 3 KV heads together: 12 items of 323 to 384 keys",
 		},
+		{ // taken together, they cut nothing that apart would be uncut
+			plan.Config{Seqs: equal(64, 2048), NumKVHeads: 8, Width: 2, HeadTile: 8},
+			"64 sequences of 2048 keys × 8 KV heads give 512 units for 2 processors; uncut, since no cut ends sooner by more than 2%: 512 items of 2048 keys",
+		},
 		{ // taken together, they change nothing
 			plan.Config{Seqs: lens(100), NumKVHeads: 3, Width: 2, HeadTile: 8},
 			"1 sequence of 100 keys × 3 KV heads gives 3 units for 2 processors; uncut, since a split has at least 128 keys: 3 items of 100 keys",

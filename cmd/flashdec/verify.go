@@ -153,7 +153,7 @@ func (u *unreadFiles) err() error {
 	if u.n < 2 {
 		return u.first
 	}
-	return fmt.Errorf("%w; nor could %s more be read", u.first, count(u.n-1, "file"))
+	return fmt.Errorf("%w; nor could %s be read", u.first, count(u.n-1, "more file"))
 }
 
 // report prints a file's line. That of a single file that cannot be read is the error

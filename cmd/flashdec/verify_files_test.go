@@ -74,7 +74,7 @@ func TestVerifyTellsFilesApart(t *testing.T) {
 		t.Errorf("%q, want the end of the name", line)
 	}
 	errs := want(t, exitBadInput, "verify", dir+"1", dir+"2", dir+"3", dir).errs
-	if !strings.Contains(errs, dir+"1") || !strings.Contains(errs, "nor could 2 files more be read") {
+	if !strings.Contains(errs, dir+"1") || !strings.Contains(errs, "nor could 2 more files be read") {
 		t.Errorf("%q, want the first of three, and how many more", errs)
 	}
 }
