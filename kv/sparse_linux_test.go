@@ -2,12 +2,15 @@ package kv_test
 
 import (
 	"encoding/binary"
+	"errors"
+	"math"
 	"os"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/kv"
 )
 
@@ -25,6 +28,9 @@ func sparse(t *testing.T, n int) []byte {
 // TestOffsetsBeyond32Bits is the fault of 32-bit products: page · stride past
 // 2³¹ and 2³² elements lands in another sequence's rows.
 func TestOffsetsBeyond32Bits(t *testing.T) {
+	if narrow {
+		t.Skip("an address has 32 bits: TestStridesBeyondMemoryAreRefused says what becomes of such a view")
+	}
 	for _, tc := range []struct {
 		name         string
 		pages        []kv.PageID
@@ -63,11 +69,36 @@ func TestOffsetsBeyond32Bits(t *testing.T) {
 	}
 }
 
+// narrow says that an int, and so an address, has 32 bits.
+const narrow = math.MaxInt == math.MaxInt32
+
+// TestStridesBeyondMemoryAreRefused: where page · stride passes 2³¹ or 2³² elements, no product that has lost its
+// upper bits makes a view fit into memory that ends before; nor one of bytes, where addresses have 32 bits.
+func TestStridesBeyondMemoryAreRefused(t *testing.T) {
+	for _, stride := range []int{1 << 28, 1 << 29, 1 << 30, math.MaxInt32 - 1} {
+		for _, page := range []kv.PageID{1, 2, 3, 4, 7, 8, 16} {
+			for _, dtype := range []kv.DType{kv.F32, kv.BF16, kv.I4} {
+				plane := kv.Plane{Type: dtype, Dim: 2, PageStride: stride, HeadStride: 2, SlotStride: 2, Data: make([]byte, 1<<12)}
+				if dtype == kv.I4 {
+					plane.Scales = kv.Scales{Kind: kv.TensorScale, Values: []float32{1}}
+				}
+				view := kv.View{K: plane, V: plane, NumKVHeads: 1, PageSize: 1, NumPages: int(page) + 1, Seqs: []kv.Table{{Pages: []kv.PageID{page}, Len: 1}}}
+				if err := view.Validate(); !errors.Is(err, attn.ErrShape) {
+					t.Errorf("page %d of %v, %d elements apart, in 4 KiB: error %v, want ErrShape", page, dtype, stride, err)
+				}
+			}
+		}
+	}
+}
+
 // TestUntouchedPagesCostNothing: memory is taken as pages are first used, and a
 // closed cache gives it back.
 func TestUntouchedPagesCostNothing(t *testing.T) {
 	cfg := kv.Config{NumKVHeads: 8, KeyDim: 128, ValueDim: 128, PageSize: 16, NumPages: 1 << 15, KeyType: kv.F16, ValueType: kv.F16}
-	cache := open(t, cfg) // 2 GiB
+	if narrow {
+		cfg.NumPages >>= 3
+	}
+	cache := open(t, cfg) // 2 GiB, or 256 MiB
 	seq := cache.NewSequence()
 	appendStamps(t, cfg, seq, make([]float32, 1000)...)
 	view, err := cache.View(seq)
