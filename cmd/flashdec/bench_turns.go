@@ -35,7 +35,7 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 			slices.SortStableFunc(cases, func(a, b bench.Case) int { return cmp.Compare(a.DType, b.DType) })
 		}
 		for _, c := range cases {
-			if !hasWords(c.Name, cmd.Match) {
+			if !cmd.takes(c.Name) {
 				name = cmp.Or(name, c.Name)
 				parts = append(parts, strings.Split(c.Name, ", ")...)
 				continue
@@ -66,12 +66,17 @@ func (cmd *benchCmd) tooLarge() string {
 			continue
 		}
 		for _, c := range s.Cases(anything) {
-			if hasWords(c.Name, cmd.Match) {
+			if cmd.takes(c.Name) {
 				return c.Name
 			}
 		}
 	}
 	return ""
+}
+
+// takes tells whether --match takes a case of that name: all where it is not given, none where it has no word.
+func (cmd *benchCmd) takes(name string) bool {
+	return cmd.Match == "" || len(wordsOf(cmd.Match)) > 0 && hasWords(name, cmd.Match)
 }
 
 // hasWords tells whether a name has the words of a text, in whatever case: f16 is not in bf16. What has no comma between

@@ -54,6 +54,13 @@ func TestMatchOfWhatDoesNotFit(t *testing.T) {
 	refuses(t, []string{`such as "f32, group 1, dim 128"`}, "bench", "--mb=64", "--match=group 5")
 }
 
+// TestMatchWantsAWord: blanks and commas stand in every name, and choose nothing.
+func TestMatchWantsAWord(t *testing.T) {
+	for _, match := range []string{" ", ",", ", "} {
+		refuses(t, []string{"want whole words"}, "bench", "--suite=lengths", "--mb=16", "--rounds=1", "--match="+match)
+	}
+}
+
 // TestWhatThereIsToMatchIsShort: an error names what tells cases apart, each once, and no more than one can read.
 func TestWhatThereIsToMatchIsShort(t *testing.T) {
 	errs := want(t, exitBadInput, "bench", "--suite=all", "--match=nosuch").errs

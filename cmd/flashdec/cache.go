@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/flashdec/flashdec/attn"
 	"github.com/flashdec/flashdec/kv"
@@ -28,13 +27,13 @@ func newCache(ctx context.Context, c *decodeCase, pageSize int, dtype string) (*
 		view, err := kv.Contiguous(kv.Tensor{Type: own[0], Data: c.k.Data}, kv.Tensor{Type: own[1], Data: c.v.Data},
 			c.seqs, c.shape.NumKVHeads, c.keys, c.shape.KeyDim, c.shape.ValueDim, c.lens)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.path, err)
+			return nil, c.named(err)
 		}
 		return &caseCache{view: view}, nil
 	}
 	cache, err := pagedCache(ctx, c, pageSize, stored)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.path, err)
+		return nil, c.named(err)
 	}
 	for i, from := range own {
 		cache.lossy = cache.lossy || stored[i] != from && stored[i] != kv.F32

@@ -123,6 +123,14 @@ func (c *decodeCase) lengths() string {
 	return fmt.Sprintf("%d to %s", low, count(high, "key"))
 }
 
+// named names the case's file before an error, unless that does so itself: one of a file that was cut short.
+func (c *decodeCase) named(err error) error {
+	if errors.Is(err, filemap.ErrCut) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.path, err)
+}
+
 // newCase checks everything that a file says about a case: names, types and shapes
 // first, so that nothing large is read from a file that is refused. After it,
 // nothing about the case can fail.

@@ -20,7 +20,7 @@ func TestACutFileIsBadInput(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", path}, {"run", path, "--page-size=16"}, {"verify", path}, {"trace", path, "--threads=3"},
 	} {
-		for _, looks := range []int32{1, 2} {
+		for _, looks := range []int32{1, 2, 3, 4, 5, 6} {
 			if err := os.WriteFile(path, whole, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -35,6 +35,9 @@ func TestACutFileIsBadInput(t *testing.T) {
 			told := stdout.String() + stderr.String() // verify tells of a file in its table
 			if code != exitBadInput || !strings.Contains(strings.Join(strings.Fields(told), " "), "cut short while it was in use") {
 				t.Errorf("%s, cut at look %d: exit %d, told %q, want %d and that the file was cut short", args, looks, code, told, exitBadInput)
+			}
+			if n := strings.Count(told, path); n != 1 {
+				t.Errorf("%s, cut at look %d: %q names the file %d times, want once", args, looks, told, n)
 			}
 		}
 	}

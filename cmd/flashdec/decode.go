@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -122,7 +121,7 @@ func (d *decoder) decode(ctx context.Context, r *decoded, splits int, invariant 
 	for _, p := range d.c.inSteps(r.piece, d.room, splits, invariant, d.engine.Info().QueryTile) {
 		for _, h := range d.c.inHeads(p, d.room, splits, invariant) {
 			if err := d.step(ctx, r, p, h, splits, invariant); err != nil {
-				return fmt.Errorf("%s: %w", d.c.path, err)
+				return d.c.named(err)
 			}
 		}
 	}

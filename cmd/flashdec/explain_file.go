@@ -265,7 +265,7 @@ func (r *fileRow) splits(n int) ([]plan.Item, error) {
 		Causal: r.c.options.Causal, Window: r.c.options.Window, Width: 1, NumSplits: n, QueryTile: 1,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.c.path, err)
+		return nil, r.c.named(err)
 	}
 	unit := -1
 	for i, u := range p.Units {
@@ -324,7 +324,7 @@ func (r *fileRow) direct() (lse float64, out []float64, err error) {
 	q := r.c.queriesOf(piece{r.part.seq, 1, r.query, 1})[r.part.head*group*r.c.shape.KeyDim:][:group*r.c.shape.KeyDim]
 	ref, err := r.c.direct(context.Background(), block{r.part, r.query, 1}, q, r.c.fromFile) // explain is abandoned, not cancelled
 	if err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", r.c.path, err)
+		return 0, nil, r.c.named(err)
 	}
 	i := r.head % group
 	return ref.LSE[i], ref.Out[i*r.dim:][:r.dim], nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 
@@ -200,7 +199,7 @@ func (j *judge) judge(ctx context.Context, got *decoded) (judgement, error) {
 	err := each(ctx, j.workers(), j.c.blocks(got.piece), func(i int) error {
 		direct, file, err := j.measure(ctx, i, got, limits)
 		if err != nil {
-			return fmt.Errorf("%s: %w", j.c.path, err)
+			return j.c.named(err)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -143,6 +143,9 @@ func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 	if err != nil {
 		return usageError(parser, err)
 	}
+	if flag := emptyFlag(command); flag != "" {
+		return fmt.Errorf("--%s is empty, want the name of a file (see flashdec %s --help)", flag, command.Selected().Name)
+	}
 	if err := simd.CheckEnv(); err != nil {
 		return err
 	}
@@ -179,6 +182,26 @@ func givenFlag(line *kong.Context, names ...string) string {
 	for _, p := range line.Path {
 		if p.Flag != nil && slices.Contains(names, p.Flag.Name) {
 			return p.Flag.Name
+		}
+	}
+	return ""
+}
+
+// emptyFlag is the first flag of a command line that is for a file and names none, as -o "" does, or "".
+func emptyFlag(line *kong.Context) string {
+	for _, p := range line.Path {
+		if p.Flag == nil || p.Flag.PlaceHolder != "FILE" {
+			continue
+		}
+		switch names := p.Flag.Target.Interface().(type) {
+		case string:
+			if names == "" {
+				return p.Flag.Name
+			}
+		case []string:
+			if slices.Contains(names, "") {
+				return p.Flag.Name
+			}
 		}
 	}
 	return ""
