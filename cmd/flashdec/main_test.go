@@ -246,8 +246,13 @@ func underRace() bool {
 // TestNoNameOfAFileIsNoFile: a flag that names no file is told of, before any work: a script's variable may be empty.
 func TestNoNameOfAFileIsNoFile(t *testing.T) {
 	for _, args := range [][]string{
-		{"run", realLayer, "-o", ""}, {"run", realLayer, "--out="}, {"explain", realLayer, "--html", ""},
-		{"trace", realLayer, "-o", ""}, {"bench", "--plot", ""}, {"bench", "--compare="}, {"logits", "model", "prompt", "-o", ""},
+		{"run", realLayer, "-o", ""},
+		{"run", realLayer, "--out="},
+		{"explain", realLayer, "--html", ""},
+		{"trace", realLayer, "-o", ""},
+		{"bench", "--plot", ""},
+		{"bench", "--compare="},
+		{"logits", "model", "prompt", "-o", ""},
 	} {
 		if errs := want(t, exitBadInput, args...).errs; !strings.Contains(errs, " is empty, want the name of a file") {
 			t.Errorf("%q: %q, want to be told that the name is empty", args, errs)
