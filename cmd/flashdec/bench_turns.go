@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -60,7 +61,7 @@ func (cmd *benchCmd) runs() ([][]benchRun, error) {
 
 // tooLarge is the name of the first case that --match takes of those that would need more memory; "" if there is none.
 func (cmd *benchCmd) tooLarge() string {
-	const anything = maxMB << 20
+	const anything = min(maxMB<<20, math.MaxInt)
 	for _, s := range bench.Suites {
 		if !slices.Contains(cmd.Suite, "all") && !slices.Contains(cmd.Suite, s.Name) {
 			continue
