@@ -68,14 +68,22 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
+	checkProducts(t, rows, x, func(y []float32) { Dot(b)(y, vector(x, b), data) }, func(r int) []float32 {
+		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
+		return row
+	})
+}
+
+// checkProducts holds products of rows with x against float64, and sees that nothing is written behind them.
+func checkProducts(t *testing.T, rows int, x []float32, multiply func(y []float32), row func(r int) []float32) {
+	t.Helper()
 	const guard = 12345
 	y := make([]float32, rows+1)
 	y[rows] = guard
-	Dot(b)(y[:rows], vector(x, b), data)
+	multiply(y[:rows])
 	for r := range rows {
-		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
 		want, size := 0.0, 0.0
-		for c, v := range row {
+		for c, v := range row(r) {
 			want += float64(v) * float64(x[c])
 			size += math.Abs(float64(v) * float64(x[c]))
 		}

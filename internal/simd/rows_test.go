@@ -49,23 +49,9 @@ func checkRows(t *testing.T, rng *rand.Rand, kernel RowsFunc, e Elem, rows, cols
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	const guard = 12345
-	y := make([]float32, rows+1)
-	y[rows] = guard
-	kernel(y[:rows], x, data)
-	for r := range rows {
-		want, size := 0.0, 0.0
-		for c, v := range numbers[r*cols : (r+1)*cols] {
-			want += float64(v) * float64(x[c])
-			size += math.Abs(float64(v) * float64(x[c]))
-		}
-		if !(math.Abs(float64(y[r])-want) <= 1e-6*size) {
-			t.Errorf("row %d is %v, want %v", r, y[r], want)
-		}
-	}
-	if y[rows] != guard {
-		t.Errorf("y was written past its end: %v", y[rows])
-	}
+	checkProducts(t, rows, x, func(y []float32) { kernel(y, x, data) }, func(r int) []float32 {
+		return numbers[r*cols : (r+1)*cols]
+	})
 }
 
 // TestRowsPassNaNOn: an element that is NaN, or infinite beside an x of 0, spoils its own row alone.
