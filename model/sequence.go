@@ -28,6 +28,21 @@ func (r *Runner) NewSequence() *Sequence {
 	return s
 }
 
+// lock locks the runner of a sequence that can be used. It wraps ErrInput.
+func (s *Sequence) lock() error {
+	if s == nil || s.runner == nil {
+		return fmt.Errorf("%w: the sequence was never made", ErrInput)
+	}
+	if err := s.runner.lock(); err != nil {
+		return err
+	}
+	if s.caches == nil {
+		s.runner.mu.Unlock()
+		return fmt.Errorf("%w: the sequence is freed", ErrInput)
+	}
+	return nil
+}
+
 // Len is the number of tokens.
 func (s *Sequence) Len() int {
 	if s == nil || s.runner == nil {
@@ -42,16 +57,10 @@ func (s *Sequence) Len() int {
 // values, on a GPU too, until one of them appends into a shared one, which it copies first: so one prompt is read and
 // kept once for several answers. It wraps ErrInput.
 func (s *Sequence) Fork() (*Sequence, error) {
-	if s == nil || s.runner == nil {
-		return nil, fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	if err := s.runner.lock(); err != nil {
+	if err := s.lock(); err != nil {
 		return nil, err
 	}
 	defer s.runner.mu.Unlock()
-	if s.caches == nil {
-		return nil, fmt.Errorf("%w: the sequence is freed", ErrInput)
-	}
 	f := &Sequence{runner: s.runner, caches: make([]*kv.Sequence, len(s.caches)), n: s.n}
 	for i, l := range s.caches {
 		var err error
@@ -65,16 +74,10 @@ func (s *Sequence) Fork() (*Sequence, error) {
 // Free gives the sequence's pages back. It cannot be used any more. It wraps ErrInput when it is freed
 // already.
 func (s *Sequence) Free() error {
-	if s == nil || s.runner == nil {
-		return fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	if err := s.runner.lock(); err != nil {
+	if err := s.lock(); err != nil {
 		return err
 	}
 	defer s.runner.mu.Unlock()
-	if s.caches == nil {
-		return fmt.Errorf("%w: the sequence is freed", ErrInput)
-	}
 	var err error
 	for _, l := range s.caches {
 		err = errors.Join(err, l.Free())
@@ -121,11 +124,10 @@ func (s *Sequence) fits(ids []int) error {
 
 // takes is [Sequence.fits] with the runner locked.
 func (s *Sequence) takes(ids []int) error {
-	r := s.runner
-	if len(ids) > r.opt.MaxContext-s.n {
-		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, len(ids), r.opt.MaxContext)
+	if err := s.holds(len(ids)); err != nil {
+		return err
 	}
-	vocab := r.model.config.VocabSize
+	vocab := s.runner.model.config.VocabSize
 	for _, id := range ids {
 		if id < 0 || id >= vocab {
 			return fmt.Errorf("%w: token %d, want 0 to %d", ErrInput, id, vocab-1)
@@ -134,25 +136,28 @@ func (s *Sequence) takes(ids []int) error {
 	return nil
 }
 
+// holds wraps ErrContext where the sequence would have too many tokens with n more.
+func (s *Sequence) holds(n int) error {
+	if most := s.runner.opt.MaxContext; n > most-s.n {
+		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, n, most)
+	}
+	return nil
+}
+
 // MakeUp appends n tokens with keys and values that are made up, normal numbers of a seed: so what decoding
 // after a long text takes can be measured without reading one. It wraps ErrInput, ErrContext, or ErrNoPages of
 // package kv, after which the batches before are in the sequence.
 func (s *Sequence) MakeUp(n int, seed uint64) error {
-	if s == nil || s.runner == nil {
-		return fmt.Errorf("%w: the sequence was never made", ErrInput)
-	}
-	r := s.runner
-	if err := r.lock(); err != nil {
+	if err := s.lock(); err != nil {
 		return err
 	}
+	r := s.runner
 	defer r.mu.Unlock()
-	switch {
-	case s.caches == nil:
-		return fmt.Errorf("%w: the sequence is freed", ErrInput)
-	case n < 0:
+	if n < 0 {
 		return fmt.Errorf("%w: %d tokens, want 0 or more", ErrInput, n)
-	case n > r.opt.MaxContext-s.n:
-		return fmt.Errorf("%w: %d tokens and %d more, want at most %d", ErrContext, s.n, n, r.opt.MaxContext)
+	}
+	if err := s.holds(n); err != nil {
+		return err
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	row := 0 // of the widest cache: one may hold several layers
