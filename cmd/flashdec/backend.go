@@ -67,9 +67,9 @@ const maxThreads = 4096
 // engineFlags say how to compute, in every verb that does.
 type engineFlags struct {
 	Backend   string `help:"Where to compute: ${enum}; auto is the CPU." enum:"${backends}" default:"auto"`
-	PageSize  int    `help:"Copy keys and values into a paged cache of N slots a page. Without it they are used where they lie." placeholder:"N"`
+	PageSize  int    `help:"Copy keys and values into a paged cache of N slots a page. Without it, or with 0, they are used where they lie." placeholder:"N"`
 	KVDType   string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head. Without it, as the file does." placeholder:"T"`
-	Threads   int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
+	Threads   int    `help:"Processor threads to compute on. Without it, or with 0, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Invariant bool   `help:"Make a sequence's bits independent of its batch and of the number of threads."`
 }
 

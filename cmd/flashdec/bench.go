@@ -18,7 +18,7 @@ type benchCmd struct {
 	Suite    []string `help:"What to measure: all, or any of the suites above (default ${default})." enum:"all,${suites}" default:"types"`
 	Backend  string   `help:"Where to compute: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
 	Match    string   `help:"Only cases whose name has the words of TEXT: f16 is not bf16. Words stand side by side, but for commas between." placeholder:"TEXT"`
-	Threads  int      `help:"Threads to compute and to read on. Without it, one and then all." placeholder:"N"`
+	Threads  int      `help:"Threads to compute and to read on. Without it, or with 0, one and then all." placeholder:"N"`
 	MB       int      `name:"mb" help:"Bytes of keys and values of a type to lay cases out in, in MiB (default ${default}). Cases that need more are left out." default:"512"`
 	Rounds   int      `help:"How often each is measured (default ${default}); the median counts." default:"9"`
 	Quick    bool     `help:"A first look: at most 64 MiB and 3 rounds."`

@@ -13,7 +13,7 @@ type explainCmd struct {
 	Seq    int    `help:"Which sequence (default ${default})." default:"0" placeholder:"N"`
 	Head   int    `help:"Which query head (default ${default})." default:"0" placeholder:"N"`
 	Query  *int   `help:"Which of the sequence's new queries. Without it, the newest." placeholder:"N"`
-	Splits int    `help:"How many splits to cut the keys into (default ${default})." default:"4" placeholder:"N"`
+	Splits int    `help:"How many splits to cut the keys into. Without it, or with 0, four." placeholder:"N"`
 	JSON   bool   `name:"json" help:"Print one JSON object a worked example, or one for the file."`
 	HTML   string `name:"html" help:"Write a page to look at in a browser, which needs no network. With - it goes to standard output." placeholder:"FILE"`
 }
@@ -30,6 +30,9 @@ Examples, the worked examples and then the attention of a real model:
     flashdec explain testdata/real/layer19.safetensors --head 5 --html page.html
 `
 }
+
+// explainedSplits is how many splits are shown where nobody asks for a number.
+const explainedSplits = 4
 
 // AfterApply is called by kong once the command line is read. Flags that choose a
 // row of a file mean nothing to the worked examples.

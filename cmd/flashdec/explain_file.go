@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,8 +100,8 @@ func (cmd *explainCmd) rowOf(c *decodeCase) (query int, err error) {
 			return 0, fmt.Errorf("%s: --%s is %d, but the file has %d %s, counted from 0", c.path, f.flag, f.got, f.have, f.many)
 		}
 	}
-	if cmd.Splits < 1 {
-		return 0, fmt.Errorf("--splits is %d, want at least 1", cmd.Splits)
+	if cmd.Splits < 0 {
+		return 0, fmt.Errorf("--splits is %d, want at least 1, or 0 for %d", cmd.Splits, explainedSplits)
 	}
 	return query, nil
 }
@@ -117,7 +118,7 @@ func (cmd *explainCmd) explain(c *decodeCase) (*explained, *fileRow, error) {
 		File: c.path, Seq: cmd.Seq, Head: cmd.Head, KVHead: kvHead, Query: query, Position: r.position, Keys: r.keys.Len(),
 		Scale: c.options.ScaleFor(c.shape.KeyDim), MaxKey: -1, Traced: -1, Steps: []traceStep{}, States: []stateReport{},
 	}
-	splits, err := r.splits(cmd.Splits)
+	splits, err := r.splits(cmp.Or(cmd.Splits, explainedSplits))
 	if err != nil {
 		return nil, nil, err
 	}

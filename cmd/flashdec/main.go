@@ -136,10 +136,7 @@ func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 			}
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(helpAsFlag(args))
 	if err != nil {
 		return usageError(parser, err)
 	}
@@ -150,6 +147,17 @@ func dispatch(i *interrupt, t *terminal, args []string) (err error) {
 		return err
 	}
 	return command.Run()
+}
+
+// helpAsFlag is a command line where nothing asks for help, and help VERB for a verb's, as --help does.
+func helpAsFlag(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
 }
 
 // negative is kong's word on a flag with a value of its own argument that begins with a

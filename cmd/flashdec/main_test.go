@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -152,10 +153,63 @@ func TestHelpTellsDefaults(t *testing.T) {
 	}
 }
 
+// TestHelpIsAVerb, too: whoever types it means the flag.
+func TestHelpIsAVerb(t *testing.T) {
+	for _, verb := range []string{"", "run", "plan", "generate"} {
+		flag, word := slices.DeleteFunc([]string{verb, "--help"}, isEmpty), slices.DeleteFunc([]string{"help", verb}, isEmpty)
+		if want, got := want(t, exitDone, flag...).stdout, want(t, exitDone, word...).stdout; got != want || got == "" {
+			t.Errorf("%q prints\n%s, want what %q does:\n%s", word, got, flag, want)
+		}
+	}
+	refuses(t, []string{"nonsense", "run, verify, explain"}, "help", "nonsense")
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+// TestZeroIsAsNotGiven: flags that may be left out take 0 as that, and say so.
+func TestZeroIsAsNotGiven(t *testing.T) {
+	parser, err := newParser(&interrupt{}, newTerminal(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, verb := range parser.Model.Leaves(true) {
+		for _, flag := range verb.Flags {
+			if !slices.Contains([]string{"splits", "threads", "page-size", "max-context"}, flag.Name) && (flag.Name != "window" || flag.HasDefault) {
+				continue
+			}
+			if told++; !strings.Contains(flag.Help, "Without it, or with 0, ") {
+				t.Errorf("%s --%s does not say what 0 means: %s", verb.Name, flag.Name, flag.Help)
+			}
+		}
+	}
+	if told < 20 {
+		t.Errorf("%d such flags, want those of all verbs", told)
+	}
+	lens := []string{"plan", "--lens=131072,16x63"}
+	for _, c := range []struct {
+		args []string
+		zero []string
+	}{
+		{[]string{"explain", realLayer}, []string{"--splits=0"}},
+		{lens, []string{"--splits=0"}},
+		{lens, []string{"--window=0"}},
+		{[]string{"verify", "../../testdata/golden/captured", "--threads=2"}, []string{"--splits=0", "--page-size=0"}},
+		{[]string{"generate", goldenModels + "qwen2", "--ids=5,17,3", "--max-tokens=3", "--seed=1", "--temperature=1"}, []string{"--splits=0", "--threads=0", "--max-context=0"}},
+	} {
+		if without, with := steady(want(t, exitDone, c.args...)), steady(want(t, exitDone, append(slices.Clone(c.args), c.zero...)...)); with != without {
+			t.Errorf("%v %v prints\n%s\nwithout it\n%s", c.args, c.zero, with, without)
+		}
+	}
+}
+
+// steady is what a call printed, but for how long it took.
+func steady(r result) string { return regexp.MustCompile(`\d+\.\d s`).ReplaceAllString(r.stdout, "… s") }
+
 // TestUsageErrorsPointToTheVerb: what is wrong with a verb's flags is explained by its
 // own help.
 func TestUsageErrorsPointToTheVerb(t *testing.T) {
-	refuses(t, []string{"missing flags", "--lens", "(see flashdec plan --help)"}, "plan")
+	refuses(t, []string{"missing flags: --lens=LIST (see flashdec plan --help)"}, "plan")
 	refuses(t, []string{"--nonsense", "(see flashdec bench --help)"}, "bench", "--nonsense")
 	refuses(t, []string{"(see flashdec --help)"}, "nonsense")
 }
@@ -183,7 +237,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"explain", layer, "--head=9"}, []string{layer, "--head", "9"}},
 		{[]string{"explain", layer, "--seq=-1"}, []string{layer, "--seq", "-1"}},
 		{[]string{"explain", layer, "--query=1"}, []string{layer, "--query", "1"}},
-		{[]string{"explain", layer, "--splits=0"}, []string{"--splits", "0"}},
+		{[]string{"explain", layer, "--splits=-1"}, []string{"--splits", "-1", "0 for 4"}},
 		{[]string{"verify", t.TempDir()}, []string{"holds no .safetensors or .npz file"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { refuses(t, c.words, c.args...) })

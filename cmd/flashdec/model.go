@@ -20,9 +20,9 @@ import (
 type modelFlags struct {
 	Backend    string `help:"Where to compute: ${enum}; auto is the CPU." enum:"${backends}" default:"auto"`
 	KVDType    string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head (default f16)." default:"f16" placeholder:"T"`
-	Threads    int    `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
-	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
-	MaxContext int    `help:"Let a text have N tokens at most. Without it, as many as the model was made for." placeholder:"N"`
+	Threads    int    `help:"Processor threads to compute on. Without it, or with 0, GOMAXPROCS (here ${threads})." placeholder:"N"`
+	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it, or with 0, the plan chooses." placeholder:"N"`
+	MaxContext int    `help:"Let a text have N tokens at most. Without it, or with 0, as many as the model was made for." placeholder:"N"`
 }
 
 // Validate is called by kong once the flags are read.

@@ -13,14 +13,14 @@ import (
 
 type planCmd struct {
 	Lens      string `required:"" help:"Keys of each sequence: 131072,16x63 is one of 131072 and 63 of 16." placeholder:"LIST"`
-	QHeads    int    `required:"" help:"Query heads, a multiple of the KV heads." placeholder:"N"`
-	KVHeads   int    `required:"" name:"kv-heads" help:"KV heads." placeholder:"N"`
-	HeadDim   int    `required:"" help:"Elements of a key and of a value." placeholder:"N"`
+	QHeads    int    `help:"Query heads, a multiple of the KV heads (default ${default})." default:"32" placeholder:"N"`
+	KVHeads   int    `name:"kv-heads" help:"KV heads (default ${default})." default:"8" placeholder:"N"`
+	HeadDim   int    `help:"Elements of a key and of a value (default ${default})." default:"128" placeholder:"N"`
 	Width     int    `help:"Processors that work at once (default ${default}, the SMs of an H100; this machine's CPU has ${threads} threads)." default:"132" placeholder:"N"`
 	QLen      int    `help:"New queries of each sequence, the last standing at its last key (default ${default})." default:"1" placeholder:"N"`
-	Window    int    `help:"How many of the newest keys a query sees. Without it, all." placeholder:"N"`
+	Window    int    `help:"How many of the newest keys a query sees. Without it, or with 0, all." placeholder:"N"`
 	Causal    bool   `help:"Hide the keys after a query."`
-	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	Splits    int    `help:"Cut every sequence into N splits, as far as it has keys. Without it, or with 0, the plan chooses." placeholder:"N"`
 	Invariant bool   `help:"Cut a sequence by its own length alone, whatever is beside it."`
 	KVDType   string `name:"kv-dtype" help:"What keys and values are stored as (default ${default}). It counts for the traffic, and for what flashdec tune found." default:"f16" placeholder:"T"`
 	tunedFlag
@@ -37,7 +37,7 @@ more splits for that, and says so.
 
 Example, one long sequence among 63 short ones:
 
-    flashdec plan --lens 131072,16x63 --q-heads 32 --kv-heads 8 --head-dim 128
+    flashdec plan --lens 131072,16x63
 `
 }
 

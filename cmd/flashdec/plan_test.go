@@ -49,6 +49,36 @@ func TestPlanForAGPU(t *testing.T) {
 	}
 }
 
+// TestPlanHasDefaults: with lengths alone it plans the heads that trace makes up.
+func TestPlanHasDefaults(t *testing.T) {
+	if diff := cmp.Diff(planOf(t, "--lens=5000,16x3"), objects(t, want(t, exitDone, "plan", "--lens=5000,16x3", "--json").stdout)[0]); diff != "" {
+		t.Errorf("planned without heads (-32 on 8 of dim 128, +without):\n%s", diff)
+	}
+	for _, flag := range []string{"q-heads", "kv-heads", "head-dim"} {
+		if plan, trace := defaultOf(t, "plan", flag), defaultOf(t, "trace", flag); plan != trace || plan == "" {
+			t.Errorf("--%s is %q unless given to plan, %q to trace, want the same", flag, plan, trace)
+		}
+	}
+}
+
+// defaultOf is what a flag is where it is not given.
+func defaultOf(t *testing.T, verb, flag string) string {
+	t.Helper()
+	parser, err := newParser(&interrupt{}, newTerminal(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range parser.Model.Leaves(true) {
+		for _, f := range v.Flags {
+			if v.Name == verb && f.Name == flag {
+				return f.Default
+			}
+		}
+	}
+	t.Fatalf("%s has no --%s", verb, flag)
+	return ""
+}
+
 func TestPlanFieldNames(t *testing.T) {
 	p := planOf(t, "--lens=131072,16x63")
 	wanted := []string{

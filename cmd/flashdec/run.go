@@ -14,7 +14,7 @@ import (
 type runCmd struct {
 	File   string `arg:"" help:"A .safetensors or .npz file with q, k and v."`
 	Out    string `short:"o" help:"Write out and lse to this .safetensors or .npz file." placeholder:"FILE"`
-	Splits int    `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	Splits int    `help:"Cut every sequence into N splits, as far as it has keys. Without it, or with 0, the plan chooses." placeholder:"N"`
 	engineFlags
 	tunedFlag
 	JSON bool `name:"json" help:"Print one JSON object."`

@@ -21,9 +21,9 @@ type traceCmd struct {
 	QHeads        int      `help:"Query heads of a made-up step, a multiple of the KV heads (default ${default})." default:"32" placeholder:"N"`
 	KVHeads       int      `name:"kv-heads" help:"KV heads of a made-up step (default ${default})." default:"8" placeholder:"N"`
 	HeadDim       int      `help:"Elements of a key and of a value of a made-up step (default ${default})." default:"128" placeholder:"N"`
-	Window        int      `help:"How many of the newest keys a query of a made-up step sees. Without it, all." placeholder:"N"`
+	Window        int      `help:"How many of the newest keys a query of a made-up step sees. Without it, or with 0, all." placeholder:"N"`
 	Out           []string `short:"o" sep:"none" help:"Write a picture to FILE.svg, or trace events for Perfetto to FILE.json. May be given twice." placeholder:"FILE"`
-	Splits        int      `help:"Cut every sequence into N splits, as far as it has keys. Without it the plan chooses." placeholder:"N"`
+	Splits        int      `help:"Cut every sequence into N splits, as far as it has keys. Without it, or with 0, the plan chooses." placeholder:"N"`
 	CompareSplits int      `help:"Beside it, show the same step cut into N splits (default ${default}); 0 shows nothing beside it." default:"1" placeholder:"N"`
 	Rounds        int      `help:"How often each is decoded (default ${default}), in turn; the median is shown." default:"9" placeholder:"N"`
 	MB            int      `name:"mb" help:"The most MiB of keys and values that a made-up step may take (default ${default})." default:"4096" placeholder:"N"`

@@ -18,7 +18,7 @@ type tuneCmd struct {
 	Group   []int    `help:"Query heads a KV head (default ${default})." default:"1,4,8" placeholder:"N,…"`
 	KVDType []string `name:"kv-dtype" help:"Types of keys and values; what is found holds for all types of that size (default ${default})." default:"f16" placeholder:"T,…"`
 	Backend string   `help:"What to measure: ${enum}." enum:"auto,cpu,cuda" default:"auto"`
-	Threads int      `help:"Processor threads to compute on. Without it, GOMAXPROCS (here ${threads})." placeholder:"N"`
+	Threads int      `help:"Processor threads to compute on. Without it, or with 0, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Seconds float64  `help:"How long to measure, all classes together (default ${default})." default:"30" placeholder:"N"`
 	Show    bool     `xor:"what" help:"Show what has been found, and measure nothing."`
 	Forget  bool     `xor:"what" help:"Remove what has been found."`

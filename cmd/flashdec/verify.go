@@ -15,7 +15,7 @@ import (
 
 type verifyCmd struct {
 	Paths  []string `arg:"" name:"file|dir" help:"Files with q, k and v, or folders with such files in them (.safetensors and .npz)."`
-	Splits string   `help:"Cut every sequence into N splits, or into every number from 1 to 64 (all). Without it the plan chooses." placeholder:"all|N"`
+	Splits string   `help:"Cut every sequence into N splits, or into every number from 1 to 64 (all). Without it, or with 0, the plan chooses." placeholder:"all|N"`
 	engineFlags
 	JSON bool `name:"json" help:"Print one JSON object a file, and one for all."`
 
