@@ -238,6 +238,9 @@ func (r *benchReport) csv() error {
 		_ = w.Write(values)
 	}
 	w.Flush()
+	if err := r.t.flush(); err != nil {
+		return err
+	}
 	return w.Error()
 }
 

@@ -31,7 +31,11 @@ func (cmd *explainCmd) checkPage(i *interrupt) error {
 // writePage writes a page where it is asked for, whole or not at all.
 func (cmd *explainCmd) writePage(i *interrupt, t *terminal, p *explain.Page) error {
 	if cmd.HTML == toStdout {
-		return p.Write(t.out)
+		err := p.Write(t.out)
+		if flushErr := t.flush(); flushErr != nil {
+			return flushErr // the writer's first
+		}
+		return err
 	}
 	var text bytes.Buffer
 	if err := p.Write(&text); err != nil {

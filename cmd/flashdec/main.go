@@ -1,7 +1,9 @@
 // Command flashdec computes exact decode attention from tensor files, proves the
 // answer against the direct float64 softmax, and shows how the work is cut.
 //
-// Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted.
+// Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted. Where
+// nobody reads the pipe that it still writes to, SIGPIPE ends it, which a shell counts
+// as 141: nothing is half written then, since files are done before they are told of.
 // With --json, stdout carries one JSON object a line and nothing else; progress
 // and prose go to stderr.
 package main
@@ -174,7 +176,8 @@ func newParser(i *interrupt, t *terminal) (*kong.Kong, error) {
 		kong.Name("flashdec"),
 		kong.Description("Exact decode attention: the KV cache cut into splits, a state (m, l, o) a split, an exact merge.\n\n"+
 			"Progress goes to stderr: a bar on a terminal, elsewhere a line every ten seconds.\n\n"+
-			"Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted."),
+			"Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted;\n"+
+			"141 where nobody reads what it still has to print."),
 		kong.Writers(t.out, t.errs),
 		kong.Exit(func(int) { panic(exitRequest{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),

@@ -129,7 +129,7 @@ func TestHelpShowsAnExample(t *testing.T) {
 	}
 	if r := want(t, exitDone); !strings.Contains(r.stdout, "Commands:") {
 		t.Errorf("without arguments: %q, want the help", r.stdout)
-	} else if words := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(words, "Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted.") {
+	} else if words := strings.Join(strings.Fields(r.stdout), " "); !strings.Contains(words, "Exit codes: 0 done, 1 a check failed, 2 usage or bad input, 130 interrupted; 141 where nobody reads what it still has to print.") {
 		t.Errorf("the help does not tell the exit codes:\n%s", r.stdout)
 	}
 	if r := want(t, exitDone, "--version"); !strings.HasPrefix(r.stdout, "flashdec ") || !strings.Contains(r.stdout, "commit") {
@@ -204,7 +204,9 @@ func TestZeroIsAsNotGiven(t *testing.T) {
 }
 
 // steady is what a call printed, but for how long it took.
-func steady(r result) string { return regexp.MustCompile(`\d+\.\d s`).ReplaceAllString(r.stdout, "… s") }
+func steady(r result) string {
+	return regexp.MustCompile(`\d+\.\d s`).ReplaceAllString(r.stdout, "… s")
+}
 
 // TestUsageErrorsPointToTheVerb: what is wrong with a verb's flags is explained by its
 // own help.
@@ -266,10 +268,14 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
 func TestUnwritableStdoutIsNoSuccess(t *testing.T) {
-	for _, args := range [][]string{{"info"}, {"info", "--json"}, {"explain"}} {
+	told := "flashdec: writing to standard output: " + os.ErrClosed.Error() + "\n"
+	for _, args := range [][]string{
+		{"info"}, {"info", "--json"}, {"explain"}, {"explain", "--html=-"}, {"explain", realLayer, "--html=-"}, {"plan", "--lens=1x10000", "--json"}, {"--help"},
+		{"bench", "--suite=window", "--mb=1", "--match=1024", "--rounds=1", "--threads=1", "--csv"},
+	} {
 		var stderr bytes.Buffer
-		if code := run(context.Background(), args, full{}, &stderr); code != exitBadInput || stderr.Len() == 0 {
-			t.Errorf("%v: exit %d, stderr %q, want %d and a word about it", args, code, &stderr, exitBadInput)
+		if code := run(context.Background(), args, full{}, &stderr); code != exitBadInput || stderr.String() != told {
+			t.Errorf("%v: exit %d, stderr %q, want %d and %q", args, code, &stderr, exitBadInput, told)
 		}
 	}
 }

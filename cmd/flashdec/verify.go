@@ -31,7 +31,8 @@ func (*verifyCmd) Help() string {
 direct float64 softmax, and from the file's own out and lse where it has them. out
 and lse are the largest absolute differences from the direct softmax, limit is what
 out's may be; rules are those that the file asks for.
-The exit code is 2 when some file could not be read, and else 1 when one failed.
+The exit code is 2 when some file could not be read, and else 1 when one failed. In
+JSON, what could not be read has file, ok and error, and nothing measured.
 Files in folders that have nothing of a case, such as a model's weights, are skipped.
 
 Example, with every number of splits from 1 to 64 and pages of 16 keys:
@@ -69,9 +70,15 @@ type fileReport struct {
 	PageSize  int     `json:"page_size"` // 0: used in place
 	Invariant bool    `json:"invariant"`
 	Seconds   float64 `json:"seconds"`
-	Error     string  `json:"error,omitempty"`
 
-	err error // the file could not be checked
+	err error // the file could not be checked: nothing else is known of it
+}
+
+// unreadReport is what verify prints of a file that could not be checked, of which there are no distances.
+type unreadReport struct {
+	File  string `json:"file"`
+	OK    bool   `json:"ok"` // false
+	Error string `json:"error"`
 }
 
 // skippedReport is what verify prints of a file in a folder that is no case.
@@ -159,10 +166,12 @@ func (u *unreadFiles) err() error {
 // report prints a file's line. That of a single file that cannot be read is the error
 // itself.
 func (cmd *verifyCmd) report(t *terminal, r *fileReport, files int) error {
-	if cmd.JSON {
+	switch {
+	case cmd.JSON && r.err != nil:
+		return t.emit(unreadReport{File: r.File, Error: oneLine(r.err)})
+	case cmd.JSON:
 		return t.emit(r)
-	}
-	if r.err != nil && files == 1 {
+	case r.err != nil && files == 1:
 		return nil
 	}
 	if r.err == nil && !cmd.headed {
@@ -178,7 +187,7 @@ func (cmd *verifyCmd) skip(t *terminal, r *fileReport) error {
 	if cmd.JSON {
 		return t.emit(skippedReport{r.File, errNoCase.Error()})
 	}
-	t.printf("skip  %s\n", r.Error)
+	t.printf("skip  %s\n", oneLine(r.err))
 	return t.flush()
 }
 
@@ -200,9 +209,8 @@ func (cmd *verifyCmd) sum(t *terminal, total totalReport, took time.Duration) er
 func (cmd *verifyCmd) verify(ctx context.Context, t *terminal, path string) *fileReport {
 	r := &fileReport{File: path, Invariant: cmd.Invariant}
 	start := time.Now()
-	if r.err = cmd.check(ctx, t, path, r); r.err != nil {
-		r.OK, r.Error = false, oneLine(r.err)
-	}
+	r.err = cmd.check(ctx, t, path, r)
+	r.OK = r.OK && r.err == nil
 	r.Seconds = time.Since(start).Seconds()
 	return r
 }
@@ -285,7 +293,7 @@ func verifyHeader() string {
 func (r *fileReport) line(watched bool) string {
 	name := escape(r.File)
 	if r.err != nil {
-		return fmt.Sprintf("FAIL  %s", r.Error)
+		return fmt.Sprintf("FAIL  %s", oneLine(r.err))
 	}
 	mark := "ok  "
 	if !r.OK {

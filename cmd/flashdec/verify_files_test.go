@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +37,9 @@ func TestVerifyFolders(t *testing.T) {
 	lines = objects(t, r.stdout)
 	if e, _ := lines[2]["error"].(string); lines[2]["ok"] != false || !strings.Contains(e, bad) || lines[3]["failed"] != 1.0 {
 		t.Errorf("%v, want the bad file's error and one failure", lines)
+	}
+	if fields := slices.Sorted(maps.Keys(lines[2])); !slices.Equal(fields, []string{"error", "file", "ok"}) {
+		t.Errorf("of a file that cannot be read it tells %v, want nothing that was not measured", fields)
 	}
 	if !strings.Contains(r.errs, bad) || strings.Count(r.errs, "\n") != 1 {
 		t.Errorf("stderr is %q, want the bad file in a line", r.errs)
