@@ -68,6 +68,9 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 		return err
 	}
 	ctx := i.context()
+	if err := checkRoom(cmd.Out, 4*len(ids)*(vocab+1)); err != nil {
+		return err
+	}
 	logits, odd, err := logitsOf(ctx, t, r, ids)
 	if err != nil {
 		return err

@@ -36,19 +36,33 @@ func checkPlace(path, input string) error {
 			return fmt.Errorf("%s: output is the input file itself, want another", path)
 		}
 	}
-	probe := filepath.Join(filepath.Dir(path), ".flashdec-"+rand.Text())
-	f, err := os.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		var e *fs.PathError
-		if errors.As(err, &e) {
-			err = e.Err // the probe's name means nothing to anyone
-		}
-		return fmt.Errorf("%s: output cannot be written: %w", path, err)
-	}
-	if err := errors.Join(f.Close(), os.Remove(probe)); err != nil {
+	if err := probe(path, 0); err != nil {
 		return fmt.Errorf("%s: output cannot be written: %w", path, err)
 	}
 	return nil
+}
+
+// checkRoom tells before long work whether the disk has room for so many bytes of its result, where the system can tell.
+// Another program may take it meanwhile: then writing fails as it would have without.
+func checkRoom(path string, bytes int) error {
+	if err := probe(path, bytes); err != nil {
+		return fmt.Errorf("%s: output of %s cannot be written: %w", path, byteCount(bytes), err)
+	}
+	return nil
+}
+
+// probe makes a file beside a path, with room for so many bytes, and removes it.
+func probe(path string, bytes int) error {
+	name := filepath.Join(filepath.Dir(path), ".flashdec-"+rand.Text())
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		err = errors.Join(reserve(f, bytes), f.Close(), os.Remove(name))
+	}
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err // the probe's name means nothing to anyone
+	}
+	return err
 }
 
 // notOfModel tells whether an output would replace a file of the model that it is

@@ -120,6 +120,9 @@ func (cmd *runCmd) compute(ctx context.Context, t *terminal, d *decoder) (*runRe
 	)
 	if cmd.Out != "" {
 		file = newOutput(d.c)
+		if err := checkRoom(cmd.Out, file.bytes()); err != nil {
+			return nil, err
+		}
 		debug.SetGCPercent(garbagePercent(d.living + file.bytes()))
 	}
 	for _, chunk := range d.chunks {
