@@ -39,6 +39,7 @@ type Config struct {
 	HeadDim    int
 	NormEps    float64
 	MaxContext int // positions that the model was made for
+	Reach      int // positions that its rotary scaling stretches to, MaxContext where that says no more
 
 	NumExperts      int // 0 for none
 	ExpertsPerToken int

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -179,13 +180,15 @@ func (g *ggufConfig) ropes(c *Config) {
 	of := ropeConfig{
 		Theta:    g.number("rope.freq_base", 10000),
 		Factor:   g.number("rope.scaling.factor", 0),
-		Original: g.count("rope.scaling.original_context_length", float64(c.MaxContext)),
+		Original: g.count("rope.scaling.original_context_length", 0),
 		Truncate: &untruncated,
 	}
 	of.Type, _ = g.file.Metadata[g.arch+".rope.scaling.type"].(string)
 	if of.Type == "none" || of.Factor == 0 {
 		of.Type = ""
 	}
+	c.Reach = max(c.MaxContext, of.reach())
+	of.Original = cmp.Or(of.Original, c.MaxContext)
 	local := of
 	if c.family.localTheta != 0 {
 		local = ropeConfig{Theta: g.number("rope.freq_base_swa", c.family.localTheta)}

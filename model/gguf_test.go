@@ -225,6 +225,9 @@ func TestGGUFEqualsFolder(t *testing.T) {
 
 func compareModels(t *testing.T, path, dir string, ids []int) {
 	t.Helper()
+	if got, want := openModel(t, path).Config(), openModel(t, dir).Config(); got.MaxContext != want.MaxContext || got.Reach != want.Reach {
+		t.Errorf("GGUF: made for %d positions, reaching %d, want %d and %d", got.MaxContext, got.Reach, want.MaxContext, want.Reach)
+	}
 	logits := func(path string) []float32 {
 		r := newRunner(t, openModel(t, path), model.Options{})
 		return modeltest.Feed(t, r.NewSequence(), r, ids, len(ids))

@@ -246,6 +246,7 @@ func (h *huggingFace) ropes(c *Config) error {
 			of[sliding] = ropeConfig{Theta: h.LocalTheta}
 		}
 	}
+	c.Reach = max(c.MaxContext, of[full].reach())
 	for k := range of {
 		if of[k].Theta == 0 {
 			of[k].Theta = 10000 // transformers' default

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -37,10 +38,7 @@ func (c *ropeConfig) build(dim int) (network.Rope, error) {
 	for i := range r.Frequencies {
 		r.Frequencies[i] = math.Pow(c.Theta, -float64(2*i)/float64(dim))
 	}
-	t := c.Type
-	if t == "" {
-		t = c.Legacy
-	}
+	t := c.kind()
 	if t == "" || t == "default" {
 		return r, nil
 	}
@@ -61,6 +59,17 @@ func (c *ropeConfig) build(dim int) (network.Rope, error) {
 		return r, err
 	}
 	return network.Rope{}, fmt.Errorf("%w: rotary scaling %q is not supported", ErrConfig, t)
+}
+
+func (c *ropeConfig) kind() string { return cmp.Or(c.Type, c.Legacy) }
+
+// reach is how many positions the file's scaling stretches its original context to, 0 where it does not say. The factor
+// of llama3 is that of low frequencies, and no promise.
+func (c *ropeConfig) reach() int {
+	if t := c.kind(); t != "yarn" && t != "linear" || c.Original < 1 || !(c.Factor >= 1) {
+		return 0
+	}
+	return int(min(float64(c.Original)*c.Factor, maxContext))
 }
 
 // llama3 divides low frequencies by the factor, leaves high ones, and blends between: the border is how

@@ -24,7 +24,8 @@ type Options struct {
 	Threads int
 	// KeyType and ValueType are what the caches store. The zero value is F32.
 	KeyType, ValueType kv.DType
-	// MaxContext is the most tokens of a sequence. Zero means what the model was made for. Memory is
+	// MaxContext is the most tokens of a sequence. Zero means what the model was made for. It may be more, and what
+	// follows from positions beyond Config.Reach is computed as any, but the model never saw their like. Memory is
 	// taken as it is used.
 	MaxContext int
 	// MaxSequences is how many sequences of MaxContext tokens there is room for. Zero means 1. More

@@ -98,6 +98,7 @@ func (cmd *generateCmd) Run(i *interrupt, t *terminal) (err error) {
 	if err != nil {
 		return err
 	}
+	cmd.tellReach(t, l.model.Config())
 	defer func() { err = errors.Join(err, g.runner.Close()) }()
 	err = g.run(i.context(), t)
 	interrupted := errors.Is(err, context.Canceled)

@@ -165,8 +165,9 @@ func TestGenerateIsInterrupted(t *testing.T) {
 	defer ctx.cancel()
 	var stdout, stderr bytes.Buffer
 	args := []string{"generate", goldenModels + "qwen2", "--ids=1,2,3", "--max-context=1000000", "--max-tokens=1000000", "--json"}
-	if code := run(ctx, args, &stdout, &stderr); code != exitInterrupted || prose(&stderr) != "flashdec: interrupted\n" {
-		t.Errorf("exit %d, stderr %q, want %d and one line", code, &stderr, exitInterrupted)
+	code := run(ctx, args, &stdout, &stderr)
+	if told := prose(&stderr); code != exitInterrupted || strings.Count(told, "\n") != 2 || !strings.HasSuffix(told, "\nflashdec: interrupted\n") {
+		t.Errorf("exit %d, stderr %q, want %d, and a line about the interrupt after that about the context", code, &stderr, exitInterrupted)
 	}
 	for _, line := range objects(t, stdout.String()) {
 		if n := len(line["ids"].([]any)); line["ended"] != endInterrupted || n == 0 || n > 1000 {

@@ -67,6 +67,7 @@ func (cmd *logitsCmd) Run(i *interrupt, t *terminal) (err error) {
 	if err := cmd.checkLength(quotePath(cmd.File), len(ids), r); err != nil {
 		return err
 	}
+	cmd.tellReach(t, r.Config())
 	ctx := i.context()
 	if err := checkRoom(cmd.Out, 4*len(ids)*(vocab+1)); err != nil {
 		return err

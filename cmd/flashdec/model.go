@@ -22,7 +22,7 @@ type modelFlags struct {
 	KVDType    string `name:"kv-dtype" help:"Store keys and values as T: f32, f16, bf16, e4m3, e5m2, int8 or int4, the last four with a scale a token and head (default f16)." default:"f16" placeholder:"T"`
 	Threads    int    `help:"Processor threads to compute on. Without it, or with 0, GOMAXPROCS (here ${threads})." placeholder:"N"`
 	Splits     int    `help:"Cut every sequence into N splits, as far as it has keys. Without it, or with 0, the plan chooses." placeholder:"N"`
-	MaxContext int    `help:"Let a text have N tokens at most. Without it, or with 0, as many as the model was made for." placeholder:"N"`
+	MaxContext int    `help:"Let a text have N tokens at most; of more than the model was made for, it warns. Without it, or with 0, as many as that." placeholder:"N"`
 }
 
 // Validate is called by kong once the flags are read.
@@ -165,6 +165,19 @@ func (f *modelFlags) checkLength(what string, tokens int, r *model.Runner) error
 		limit = "--max-context"
 	}
 	return fmt.Errorf("%s has %s, want at most %d: %s", what, count(tokens, "token"), most, limit)
+}
+
+// tellReach warns of a context that the model cannot make sense of to its end.
+func (f *modelFlags) tellReach(t *terminal, c *model.Config) {
+	if f.MaxContext <= c.Reach {
+		return
+	}
+	stretched := ""
+	if c.Reach > c.MaxContext {
+		stretched = fmt.Sprintf(", which its rotary scaling stretches to %d", c.Reach)
+	}
+	fmt.Fprintf(t.errs, "flashdec: --max-context is %d, but the model was made for %s%s, want at most that: what it says further on means little\n",
+		f.MaxContext, count(c.MaxContext, "position"), stretched)
 }
 
 // checkIDs holds ids against the vocabulary.

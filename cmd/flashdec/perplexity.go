@@ -98,6 +98,7 @@ func (cmd *perplexityCmd) Run(i *interrupt, t *terminal) (err error) {
 	if err := cmd.checkLength("--window", cmd.Window, runners[0]); err != nil {
 		return err
 	}
+	cmd.tellReach(t, l.model.Config())
 	report := &perplexityReport{KVDType: cmd.KVDType}
 	if cmd.Against != "" {
 		report.comparison = &comparison{Against: cmd.Against}
