@@ -31,7 +31,8 @@ worth, and the work that one more thread is worth waking for. They matter on ste
 a few thousand keys. They are measured for each combination of head dim, group and
 type, and kept in the user's cache folder; run, plan, bench and trace then use them,
 and say so, unless told --no-tuned. Of a GPU, where no thread sleeps, it is the first
-constant alone.
+constant alone. A choice that may be chance, since the machine was disturbed, is told
+of on stderr.
 
 Examples:
 
@@ -148,6 +149,7 @@ func (cmd *tuneCmd) measure(ctx context.Context, t *terminal, dir string) (err e
 		}
 		e.Tuned = time.Now().UTC().Format(time.DateOnly)
 		found = append(found, e)
+		cmd.tellUncertain(t, class, e)
 		if cmd.JSON {
 			if err := t.emit(e); err != nil {
 				return err
@@ -239,19 +241,40 @@ func printTuned(t *terminal, entries []tune.Entry) {
 			threads = count(first.Threads, "item") + " at once"
 		}
 		t.printf("%s\n", fold(fmt.Sprintf("%s: %s, %s, %s kernels", printable(first.Backend), printable(first.Device), threads, printable(first.Kernel)), 0))
-		table := newTable("head dim", "group", "bits", "keys a split", "multiply-adds a thread", "saves", "date")
+		table := newTable("head dim", "group", "bits", "keys a split", "work a thread", "saves", "date")
 		for ; i < len(entries) && sameMachine(entries[i], first); i++ {
 			e := entries[i]
 			dim := fmt.Sprint(e.KeyDim)
 			if e.ValueDim != e.KeyDim {
 				dim = fmt.Sprintf("%d/%d", e.KeyDim, e.ValueDim)
 			}
-			table.AppendRow(row(dim, e.Group, e.KVBits, orBuiltIn(e.MinKeysPerSplit), orBuiltIn(e.HelperWork), percent(e.Saved), e.Tuned))
+			table.AppendRow(row(dim, e.Group, e.KVBits, orBuiltIn(e.MinKeysPerSplit), orBuiltIn(e.HelperWork), saves(e), e.Tuned))
 		}
 		t.printf("%s\n", render(table))
 	}
-	t.printf("\n%s\n", fold("A split has no fewer keys than told, and one more thread is woken for each so many multiply-adds; "+
-		"saves is of the time that steps of a few thousand keys take with what is built in.", 0))
+	t.printf("\n%s\n", fold("A split has no fewer keys than told, and one more thread is woken for each so many multiply-adds of work; "+
+		"saves is of the time that steps of a few thousand keys take with what is built in, ± what that may be off.", 0))
+}
+
+// saves is what an entry's constants save, and how sure that is.
+func saves(e tune.Entry) string {
+	if e.Noise == 0 { // nothing to choose from, or an entry that does not say
+		return percent(e.Saved)
+	}
+	return fmt.Sprintf("%s ±%s", percent(e.Saved), percent(e.Noise))
+}
+
+// tellUncertain says that a choice may be chance, and what to do.
+func (cmd *tuneCmd) tellUncertain(t *terminal, class tune.Class, e tune.Entry) {
+	if !e.Uncertain() {
+		return
+	}
+	chosen := "what is built in may not be best"
+	if e.Saved > 0 {
+		chosen = "what was chosen may save nothing"
+	}
+	fmt.Fprintf(t.errs, "flashdec: %v: uncertain, %s: rounds differed, so that what is saved may be off by %s; tune again while nothing else runs, or with more --seconds than %g\n",
+		class, chosen, percent(e.Noise), cmd.Seconds)
 }
 
 func sameMachine(a, b tune.Entry) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,6 +182,46 @@ func TestBenchTellsWhatIsTuned(t *testing.T) {
 	}
 	if r := want(t, exitDone, args...); strings.Count(r.errs, "\n") != 1 || strings.Contains(r.stdout, "tuned") {
 		t.Errorf("damaged: stderr %q, want one line for all cases", r.errs)
+	}
+}
+
+// TestBuiltInIsToldAsFound: where tune found nothing better, verbs say that, and do not advise to tune.
+func TestBuiltInIsToldAsFound(t *testing.T) {
+	tunedTo(t, 0, 0)
+	told := want(t, exitDone, "run", layer, "--threads=2").stdout
+	fits(t, told)
+	words := strings.Join(strings.Fields(told), " ")
+	for _, say := range []string{"tuned on 2026-11-29: what is built in is kept", "(built in: flashdec tune found nothing better on 2026-11-29)"} {
+		if !strings.Contains(words, say) {
+			t.Errorf("run does not say %q:\n%s", say, told)
+		}
+	}
+	tunedTo(t, 0, 1<<22)
+	if told := strings.Join(strings.Fields(want(t, exitDone, "run", layer, "--threads=2").stdout), " "); !strings.Contains(told, "4.2 million (as flashdec tune found on 2026-11-29)") {
+		t.Errorf("run does not say where the work is from:\n%s", told)
+	}
+}
+
+// TestTuneTellsOfChance: a choice that rounds differ too much for is told of in a line, what to do among it; a clear one
+// is not, and shows how far it may be off.
+func TestTuneTellsOfChance(t *testing.T) {
+	cmd := &tuneCmd{Seconds: 30}
+	class := tune.Class{Dim: 128, Group: 4, DType: kv.F16}
+	for _, c := range []struct {
+		saved, noise float64
+		shown, told  string
+	}{
+		{0.3, 0.01, "30.0% ±1.0%", ""},
+		{0.3, 0, "30.0%", ""},
+		{0, 0.25, "0.0% ±25.0%", "flashdec: head dim 128, groups of 4, f16: uncertain, what is built in may not be best: rounds differed, so that what is saved may be off by 25.0%; tune again while nothing else runs, or with more --seconds than 30\n"},
+		{0.1, 0.25, "10.0% ±25.0%", "flashdec: head dim 128, groups of 4, f16: uncertain, what was chosen may save nothing: rounds differed, so that what is saved may be off by 25.0%; tune again while nothing else runs, or with more --seconds than 30\n"},
+	} {
+		e := tune.Entry{Saved: c.saved, Noise: c.noise}
+		var errs strings.Builder
+		cmd.tellUncertain(newTerminal(io.Discard, &errs), class, e)
+		if errs.String() != c.told || saves(e) != c.shown {
+			t.Errorf("%v ±%v: shown %q, told %q, want %q and %q", c.saved, c.noise, saves(e), &errs, c.shown, c.told)
+		}
 	}
 }
 

@@ -95,21 +95,24 @@ func (f tuned) engine(b backend.Backend) (*flashdec.Engine, error) {
 func (d *decoder) useTuned(u *tuner) (tuned, error) {
 	info, view := d.engine.Info(), &d.cache.view
 	found := u.find(info, d.c.shape.KeyDim, d.c.shape.ValueDim, d.c.shape.GroupSize(), [2]kv.DType{view.K.Type, view.V.Type})
-	if found.source() == "" {
+	if d.found = found; found.source() == "" {
 		return found, nil
 	}
 	b, eng, err := found.on(d.backend)
 	if err != nil {
 		return found, err
 	}
-	d.backend, d.engine, d.found = b, eng, found
+	d.backend, d.engine = b, eng
 	return found, nil
 }
 
 // tells is the constants in words.
 func (f tuned) tells() string {
-	if f.source() == "" {
+	switch {
+	case f.Entry.Tuned == "":
 		return ""
+	case f.source() == "":
+		return "on " + f.Entry.Tuned + ": what is built in is kept"
 	}
 	text := strings.TrimPrefix(f.source(), "tuned ")
 	if f.MinKeysPerSplit > 0 {

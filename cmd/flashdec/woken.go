@@ -16,9 +16,10 @@ type woken struct {
 	threads   int // that there are
 	workers   int // that are woken, the caller counted
 	items     int
-	work      int // multiply-adds
-	perHelper int // that one more worker is woken for
-	after     int // workers, where another step ended just before
+	work      int    // multiply-adds
+	perHelper int    // that one more worker is woken for
+	tuned     string // where that is from, or may be
+	after     int    // workers, where another step ended just before
 }
 
 // wakes is what a plan's step wakes on a backend that computes with what was found.
@@ -26,11 +27,23 @@ func (f tuned) wakes(info backend.Info, shape attn.Shape, p *plan.Plan) woken {
 	if info.Name != "cpu" {
 		return woken{}
 	}
-	w := woken{threads: info.Width, items: len(p.Items), perHelper: cmp.Or(f.HelperWork, cpu.HelperWork)}
+	w := woken{threads: info.Width, items: len(p.Items), perHelper: cmp.Or(f.HelperWork, cpu.HelperWork), tuned: f.advice()}
 	w.workers, w.work = cpu.Helpers(shape, p.Items, w.threads, w.perHelper)
 	w.after, _ = cpu.Helpers(shape, p.Items, w.threads, w.perHelper/2)
 	w.workers, w.after = w.workers+1, w.after+1
 	return w
+}
+
+// advice says what flashdec tune found for the work that wakes a thread, or that it might.
+func (f tuned) advice() string {
+	switch {
+	case f.Entry.Tuned == "":
+		return "flashdec tune measures it"
+	case f.HelperWork == 0:
+		return "built in: flashdec tune found nothing better on " + f.Entry.Tuned
+	default:
+		return "as flashdec tune found on " + f.Entry.Tuned
+	}
 }
 
 // atLeast is w where so many worked: right after another step a thread is still awake, and half of the work is enough.
@@ -51,8 +64,8 @@ func (w woken) why() string {
 	if w.workers == 1 {
 		take = "takes"
 	}
-	return fmt.Sprintf("%d of %s %s all %s: their %s are done before another would be awake; one more is woken for each %.2g million (flashdec tune measures it)",
-		w.workers, count(w.threads, "thread"), take, count(w.items, "item"), million(w.work), float64(w.perHelper)/1e6)
+	return fmt.Sprintf("%d of %s %s all %s: their %s are done before another would be awake; one more is woken for each %.2g million (%s)",
+		w.workers, count(w.threads, "thread"), take, count(w.items, "item"), million(w.work), float64(w.perHelper)/1e6, w.tuned)
 }
 
 // whyAtFirst is [woken.why] of a step that is then repeated.

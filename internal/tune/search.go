@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -85,13 +86,14 @@ func measure(ctx context.Context, class Class, b bed, budget time.Duration, tell
 		return e, err
 	}
 	best := s.best()
+	e.Noise = s.noise(cmp.Or(best, s.next()))
 	if best > 0 {
 		s.forget()
 		pair := slices.Concat(s.of(0), s.of(best))
 		if err := s.measure(ctx, pair, budget-first, func(x float64) { tell((float64(first) + x*float64(budget-first)) / float64(budget)) }); err != nil {
 			return e, err
 		}
-		e.Saved = 1 - s.ratio(best)
+		e.Saved, e.Noise = 1-s.ratio(best), s.noise(best)
 		if e.Saved < worthIt {
 			best, e.Saved = 0, 0
 		}
@@ -164,6 +166,52 @@ func (s *search) ratio(candidate int) float64 {
 		sum += math.Log(bench.Median(step[candidate].sample) / bench.Median(step[0].sample))
 	}
 	return math.Exp(sum / float64(len(s.steps)))
+}
+
+// noise is how far a candidate's ratio may be off: two standard errors of the median over rounds, a round's being the
+// geometric mean of all steps. Rounds that differ by chance alone are normal about their median; the spread is taken from
+// their median distance to it, which a few that were disturbed do not move.
+func (s *search) noise(candidate int) float64 {
+	rounds := s.rounds(candidate)
+	if len(rounds) == 0 {
+		return 0
+	}
+	middle := bench.Median(rounds)
+	for i, x := range rounds {
+		rounds[i] = math.Abs(x - middle)
+	}
+	const (
+		deviation = 1.4826 // standard deviations of a normal distribution, in its median distances
+		ofMedian  = 1.2533 // a median's standard error, in a mean's
+	)
+	return 2 * ofMedian * deviation * bench.Median(rounds) / math.Sqrt(float64(len(rounds)))
+}
+
+// rounds are the logarithms of a candidate's times by the built-in constants', each the mean of a round's steps.
+func (s *search) rounds(candidate int) []float64 {
+	n := math.MaxInt
+	for _, step := range s.steps {
+		n = min(n, len(step[candidate].sample), len(step[0].sample))
+	}
+	logs := make([]float64, n)
+	for i := range logs {
+		for _, step := range s.steps {
+			logs[i] += math.Log(step[candidate].sample[i]/step[0].sample[i]) / float64(len(s.steps))
+		}
+	}
+	return logs
+}
+
+// next is the candidate that takes the least time of those that compute otherwise than the built-in one, which it is
+// where there is no other.
+func (s *search) next() int {
+	next, least := 0, math.Inf(1)
+	for i := range s.list {
+		if r := s.ratio(i); r < least && !slices.Equal(s.of(i), s.of(0)) {
+			next, least = i, r
+		}
+	}
+	return next
 }
 
 // best is the candidate that takes the least time; the built-in one unless

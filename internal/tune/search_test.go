@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/flashdec/flashdec/backend"
+	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/internal/cpu"
 	"github.com/flashdec/flashdec/internal/gpubench"
 	"github.com/flashdec/flashdec/kv"
@@ -117,6 +120,117 @@ func TestBest(t *testing.T) {
 		s := measured(tc.seconds)
 		if best := s.best(); best != tc.best || math.Abs(s.ratio(best)-tc.ratio) > 1e-12 {
 			t.Errorf("%v: candidate %d at %v of the time, want %d at %v", tc.seconds, best, s.ratio(best), tc.best, tc.ratio)
+		}
+	}
+}
+
+// disturbed is a search of two candidates over four steps and 41 rounds: the second takes ratio of the first's time, and
+// each time is off by up to noise of itself.
+func disturbed(ratio, noise float64) *search {
+	rng := rand.New(rand.NewPCG(7, 8))
+	s := &search{list: []constants{{}, {256, 1 << 19}}}
+	for range 4 {
+		step := []*timing{{}, {}}
+		for range mostRounds {
+			for i, x := range []float64{1, ratio} {
+				step[i].sample = append(step[i].sample, x*(1+noise*(2*rng.Float64()-1)))
+			}
+		}
+		s.steps = append(s.steps, step)
+	}
+	return s
+}
+
+// TestNoiseIsWhatTheRatioMayBeOff: nothing where all rounds are alike, however slow some are as a whole; and where times
+// differ by chance, about two standard errors.
+func TestNoiseIsWhatTheRatioMayBeOff(t *testing.T) {
+	for _, noise := range []float64{0, 0.02, 0.2, 0.6} {
+		s := disturbed(0.9, noise)
+		// A uniform error of ±x has the deviation x/√3; of two, over four steps and 41 rounds, as a median.
+		want := 2 * 1.2533 * noise / math.Sqrt(3) * math.Sqrt(2) / math.Sqrt(4*mostRounds)
+		if got := s.noise(1); got < 0.6*want || got > 1.7*want {
+			t.Errorf("times off by %v: noise %v, want about %v", noise, got, want)
+		}
+		for i := range mostRounds { // a machine that is three times as slow in every other round is as slow for all
+			for _, step := range s.steps {
+				for _, x := range step {
+					x.sample[i] *= float64(1 + 2*(i%2))
+				}
+			}
+		}
+		if got := s.noise(1); got < 0.6*want || got > 1.7*want {
+			t.Errorf("in slow rounds, times off by %v: noise %v, want about %v", noise, got, want)
+		}
+	}
+}
+
+// TestUncertain: a choice is uncertain where chance might have made another.
+func TestUncertain(t *testing.T) {
+	for _, c := range []struct {
+		saved, noise float64
+		want         bool
+	}{
+		{0.3, 0.01, false}, {0.3, 0.29, false}, {0.3, 0.31, true}, {0.03, 0.025, false}, {0.03, 0.04, true}, {0, 0.01, false}, {0, 0.03, true},
+	} {
+		if e := (Entry{Saved: c.saved, Noise: c.noise}); e.Uncertain() != c.want {
+			t.Errorf("saves %v ±%v: uncertain %t, want %t", c.saved, c.noise, e.Uncertain(), c.want)
+		}
+	}
+}
+
+// TestNextComputesOtherwise: what shares all timings with the built-in constants says nothing about another choice.
+func TestNextComputesOtherwise(t *testing.T) {
+	s := measured([2][3]float64{{1, 3, 2}, {1, 3, 2}})
+	if got := s.next(); got != 2 {
+		t.Errorf("candidate %d is next, want 2", got)
+	}
+	for _, step := range s.steps {
+		step[1], step[2] = step[0], step[0]
+	}
+	if got := s.next(); got != 0 || s.noise(got) != 0 {
+		t.Errorf("where all is one, candidate %d is next, with noise %v, want none", got, s.noise(got))
+	}
+}
+
+// scripted is a bed whose candidates take the times that a function gives them, a sample after the other.
+type scripted struct{ seconds func(candidate int) float64 }
+
+func (scripted) info() backend.Info          { return cpu.New(cpu.Options{Threads: 2}).Info() }
+func (scripted) candidates() []constants     { return candidates(2) }
+func (scripted) cases(c Class) []*bench.Case { return c.cases(2)[:4] }
+func (scripted) close() error                { return nil }
+
+func (b scripted) timings(_ context.Context, _ *bench.Case, list []constants) (step []*timing, err error) {
+	for i := range list {
+		step = append(step, &timing{take: func(context.Context) (float64, error) { return b.seconds(i), nil }})
+	}
+	return step, nil
+}
+
+// TestDisturbedMachineIsUncertain: a quiet machine's choice is certain, that of one whose times are off by half is not,
+// whichever it is, and both can be kept.
+func TestDisturbedMachineIsUncertain(t *testing.T) {
+	for _, c := range []struct {
+		better, noise float64
+		uncertain     bool
+	}{
+		{0.8, 0.01, false}, {1.2, 0.01, false}, {1, 0.9, true}, {1.2, 0.9, true},
+	} {
+		rng := rand.New(rand.NewPCG(9, 10))
+		b := scripted{func(candidate int) float64 {
+			x := 1e-3 * (1 + c.noise*(2*rng.Float64()-1))
+			if candidate > 0 {
+				x *= c.better + 0.01*float64(candidate)
+			}
+			return x
+		}}
+		e, err := measure(context.Background(), small, b, time.Hour, func(float64) {})
+		if err != nil || e.Uncertain() != c.uncertain {
+			t.Errorf("times %v off by %v: %v, saves %v ±%v, uncertain %t, want %t", c.better, c.noise, err, e.Saved, e.Noise, e.Uncertain(), c.uncertain)
+		}
+		e.Tuned = "2026-11-30"
+		if err := Save(t.TempDir(), e); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,8 +47,14 @@ type Entry struct {
 	// Saved is the part of the built-in constants' time that these save, in the
 	// geometric mean of the steps measured.
 	Saved float64 `json:"saved"`
+	// Noise is how far Saved may be off, by how much the rounds of measuring differed: two standard errors.
+	Noise float64 `json:"noise"`
 	Tuned string  `json:"tuned"` // the day, such as 2026-11-30
 }
+
+// Uncertain tells that by chance another choice might have been made: what was chosen may save nothing, or what is built
+// in may be worse than something else by more than is worth a choice.
+func (e *Entry) Uncertain() bool { return e.Noise > max(e.Saved, worthIt) }
 
 // version is raised when entries change their meaning, or when kernels change so
 // much that old ones are worth nothing.
@@ -251,6 +258,9 @@ func (e *Entry) check() error {
 	}
 	if !(e.Saved >= 0 && e.Saved < 1) {
 		return fmt.Errorf("%w: saved is %v, want 0 to 1", ErrDamaged, e.Saved)
+	}
+	if !(e.Noise >= 0 && e.Noise <= math.MaxFloat64) {
+		return fmt.Errorf("%w: noise is %v, want a number of at least 0", ErrDamaged, e.Noise)
 	}
 	if _, err := time.Parse(time.DateOnly, e.Tuned); err != nil {
 		return fmt.Errorf("%w: tuned is %q, want a day such as 2026-11-30", ErrDamaged, e.Tuned)

@@ -20,7 +20,7 @@ func entry(group int) tune.Entry {
 			Device: "a “processor”", Backend: "cpu", Kernel: "generic", Threads: 16,
 			KeyDim: 128, ValueDim: 64, Group: group, KVBits: 16,
 		},
-		MinKeysPerSplit: 512, HelperWork: 1 << 19, Saved: 0.2, Tuned: "2026-11-30",
+		MinKeysPerSplit: 512, HelperWork: 1 << 19, Saved: 0.2, Noise: 0.01, Tuned: "2026-11-30",
 	}
 }
 
@@ -110,6 +110,7 @@ func TestDamagedFilesAreOfNoUse(t *testing.T) {
 		"negative work":     replace(`"helper_work": 524288`, `"helper_work": -1`),
 		"much work":         replace(`"helper_work": 524288`, `"helper_work": 1073741825`),
 		"all is saved":      replace(`"saved": 0.2`, `"saved": 1`),
+		"negative noise":    replace(`"noise": 0.01`, `"noise": -0.01`),
 		"no threads":        replace(`"threads": 16`, `"threads": 0`),
 		"no day":            replace(`2026-11-30`, `\u001b[2Jyesterday`),
 		"larger than large": string(whole) + strings.Repeat(" ", 1<<15),
@@ -149,6 +150,7 @@ func TestSaveRefuses(t *testing.T) {
 	for _, spoil := range []func(*tune.Entry){
 		func(e *tune.Entry) { e.MinKeysPerSplit = 1 },
 		func(e *tune.Entry) { e.Saved = math.NaN() },
+		func(e *tune.Entry) { e.Noise = math.Inf(1) },
 		func(e *tune.Entry) { e.HelperWork = -1 },
 		func(e *tune.Entry) { e.Threads = 0 },
 		func(e *tune.Entry) { e.Tuned = "" },
