@@ -167,6 +167,26 @@ func (cmd *benchCmd) checkMemory(turns [][]benchRun, free int) error {
 	return nil
 }
 
+// tellCached warns where the processors' last caches hold what is laid out: reads of memory are what a bench is about.
+func (cmd *benchCmd) tellCached(t *terminal, caches int) {
+	if cmd.on() == "cuda" || cmd.bytes() > caches {
+		return
+	}
+	fmt.Fprintf(t.errs, "flashdec: keys and values of %s (--mb, --quick) fit into the processors' last caches of %s: times are of these, not of memory\n",
+		byteCount(cmd.bytes()), byteCount(caches))
+}
+
+// mostThreads is the most that any run computes on.
+func mostThreads(turns [][]benchRun) int {
+	most := 0
+	for _, runs := range turns {
+		for _, r := range runs {
+			most = max(most, r.threads)
+		}
+	}
+	return most
+}
+
 func (cmd *benchCmd) measureAll(ctx context.Context, report *benchReport) (err error) {
 	turns, err := cmd.runs()
 	if err != nil {
@@ -175,6 +195,7 @@ func (cmd *benchCmd) measureAll(ctx context.Context, report *benchReport) (err e
 	if err := cmd.checkMemory(turns, freeMemory()); err != nil {
 		return err
 	}
+	cmd.tellCached(report.t, bench.LastCaches(mostThreads(turns)))
 	bed, err := cmd.openBed(report.tuner)
 	if err != nil {
 		return err

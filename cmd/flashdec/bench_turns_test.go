@@ -1,12 +1,42 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/flashdec/flashdec/internal/bench"
 	"github.com/flashdec/flashdec/kv"
 )
+
+// TestBenchTellsOfCaches: once, where what is measured is not memory, and where the system tells of its caches.
+func TestBenchTellsOfCaches(t *testing.T) {
+	const told = "flashdec: keys and values of 2.1 MB (--mb, --quick) fit into the processors' last caches of 33.6 MB: times are of these, not of memory\n"
+	for _, c := range []struct {
+		cmd    benchCmd
+		caches int
+		told   string
+	}{
+		{benchCmd{MB: 2}, 32 << 20, told},
+		{benchCmd{MB: 32}, 32<<20 - 1, ""},
+		{benchCmd{MB: 2, Backend: "cuda"}, 32 << 20, ""},
+		{benchCmd{MB: 2}, 0, ""},
+		{benchCmd{MB: 512, Quick: true}, 128 << 20, strings.NewReplacer("2.1", "67.1", "33.6", "134.2").Replace(told)},
+	} {
+		var errs strings.Builder
+		if c.cmd.tellCached(newTerminal(io.Discard, &errs), c.caches); errs.String() != c.told {
+			t.Errorf("%+v beside caches of %d: told %q, want %q", c.cmd, c.caches, &errs, c.told)
+		}
+	}
+	var errs bytes.Buffer
+	args := []string{"bench", "--suite=window,lengths", "--match=1024", "--mb=8", "--rounds=1", "--threads=1"}
+	code := run(t.Context(), args, io.Discard, &errs)
+	if n, want := len(cachedLine.FindAllString(errs.String(), -1)), bench.LastCaches(1) >= 8<<20; code != exitDone || n > 1 || (n == 1) != want {
+		t.Errorf("exit %d, told %d times, want once: %t", code, n, want)
+	}
+}
 
 // TestMatchTakesWholeWords: f16 is not bf16, nor group 1 a group 16; what a name is matched with may go over
 // several of its words.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -19,13 +20,13 @@ func limited(dir string, args ...string) (code int, stderr string) {
 	for _, name := range cacheVariables {
 		cmd.Env = append(cmd.Env, name+"="+dir)
 	}
-	var errs strings.Builder
+	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	err := cmd.Run()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return -1, err.Error()
 	}
-	return cmd.ProcessState.ExitCode(), errs.String()
+	return cmd.ProcessState.ExitCode(), prose(&errs)
 }
 
 // TestFullDisk: every verb that writes a file says that it could not and which, in a line; what was there before

@@ -274,7 +274,7 @@ func TestUnwritableStdoutIsNoSuccess(t *testing.T) {
 		{"bench", "--suite=window", "--mb=1", "--match=1024", "--rounds=1", "--threads=1", "--csv"},
 	} {
 		var stderr bytes.Buffer
-		if code := run(context.Background(), args, full{}, &stderr); code != exitBadInput || stderr.String() != told {
+		if code := run(context.Background(), args, full{}, &stderr); code != exitBadInput || prose(&stderr) != told {
 			t.Errorf("%v: exit %d, stderr %q, want %d and %q", args, code, &stderr, exitBadInput, told)
 		}
 	}
