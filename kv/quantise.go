@@ -33,9 +33,13 @@ func (p *Plane) put(page PageID, head, slot int, row []float32) error {
 	return nil
 }
 
+// scaleOfNone is the scale of a row whose only finite elements are zeros. It is not 0, since infinity · 0 would be NaN,
+// and small, so that attention takes it for no reason to round what is tiny in other rows.
+const scaleOfNone = 0x1p-40
+
 // scaleFor is the scale of a token's row: it takes the largest finite |x| to the
 // type's largest code. A row of zeros has 0. With the integers, a row that is not
-// all finite has NaN.
+// all finite has NaN; with the others, zeros beside what is not finite have [scaleOfNone].
 func (t DType) scaleFor(row []float32) float32 {
 	top, bad := simd.Largest(row), false
 	if !simd.Finite(top) {
@@ -45,7 +49,7 @@ func (t DType) scaleFor(row []float32) float32 {
 		return float32(math.NaN())
 	}
 	if bad && top == 0 {
-		return 1 // infinity · 0 would be NaN
+		return scaleOfNone
 	}
 	largest := dtypes[t].largest
 	scale := top / largest

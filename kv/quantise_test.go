@@ -131,6 +131,29 @@ func TestStoredValues(t *testing.T) {
 	}
 }
 
+// TestZerosBesideNonFiniteHaveASmallScale: the scale of a row without a number is small, so that it is no reason to
+// attention to give up what tiny values in other rows want; and it is not zero, which would make NaN of infinity.
+func TestZerosBesideNonFiniteHaveASmallScale(t *testing.T) {
+	for _, dtype := range []kv.DType{kv.F8E4M3, kv.F8E5M2} {
+		for _, row := range [][]float32{{0, nan, 0}, {0, inf, 0}, {-inf, inf, nan}} {
+			cache := open(t, kv.Config{NumKVHeads: 1, KeyDim: 3, ValueDim: 3, PageSize: 1, NumPages: 1, KeyType: dtype, ValueType: dtype})
+			seq := cache.NewSequence()
+			if err := seq.Append(row, row); err != nil {
+				t.Fatal(err)
+			}
+			view, err := cache.View(seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []*kv.Plane{&view.K, &view.V} {
+				if scale := p.Scales.Values[p.Scales.Offset(view.Seqs[0].Pages[0], 0, 0)]; !(scale > 0 && scale < 0x1p-32) {
+					t.Errorf("%v as %v: scale %v, want a small one above 0", row, dtype, scale)
+				}
+			}
+		}
+	}
+}
+
 // TestChannelScales: each channel of each head has its own.
 func TestChannelScales(t *testing.T) {
 	cache := open(t, kv.Config{

@@ -156,15 +156,15 @@ func (c *stream) comeDown() {
 }
 
 // endLift reports that a scale of the part's values ends the lift: the first large one, but for
-// those of rows of zeros. These it makes zero, which changes no product: lifted, a large one may
-// leave the range.
+// those of rows without a number. These it makes zero, which changes no product with zeros: lifted, a
+// large one may leave the range. What is not finite comes to NaN then, and is taken again (mend).
 func (c *stream) endLift(scales []float32) bool {
-	data, magnitude := c.job.v.of(c.item.Head), magnitudes(c.job.launch.KV.V.Type)
+	data, t := c.job.v.of(c.item.Head), c.job.launch.KV.V.Type
 	for i, x := range scales {
 		if x < liftBelow && x > -liftBelow || x != x {
 			continue
 		}
-		if !zero(data[c.part.keys.v[i]:][:c.job.v.row], magnitude) {
+		if numbers(data[c.part.keys.v[i]:][:c.job.v.row], t) {
 			return true
 		}
 		scales[i] = 0

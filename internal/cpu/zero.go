@@ -45,6 +45,25 @@ func zero(row []byte, magnitude uint64) bool {
 	return binary.LittleEndian.Uint64(rest[:])&magnitude == 0
 }
 
+// numbers reports whether a row of codes has one that is finite and not zero.
+func numbers(row []byte, t kv.DType) bool {
+	var endless byte // the first code that is not finite
+	switch t {
+	case kv.F8E4M3:
+		endless = 0x7f
+	case kv.F8E5M2:
+		endless = 0x7c
+	default: // integers have none
+		return !zero(row, magnitudes(t))
+	}
+	for _, code := range row {
+		if code &= 0x7f; code != 0 && code < endless {
+			return true
+		}
+	}
+	return false
+}
+
 // magnitudes are the bits of eight bytes of a type that are not signs of numbers that have two zeros.
 func magnitudes(t kv.DType) uint64 {
 	switch t {

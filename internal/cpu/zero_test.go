@@ -110,3 +110,38 @@ func TestScalesOfZerosHarmNoOtherKey(t *testing.T) {
 		}
 	}
 }
+
+// TestScalesOfNoNumbersHarmNoOtherKey: nor does that of a row whose one element is NaN or infinite and whose others are
+// zero: what is tiny keeps its digits in the elements that are finite, and the one stays what it is, sign and all. The
+// largest number that a type has is one.
+func TestScalesOfNoNumbersHarmNoOtherKey(t *testing.T) {
+	const n, dim = 1000, 16
+	v := make([]float32, n*dim)
+	for i := range v {
+		v[i] = 1e-40 * float32(1+i%5)
+	}
+	for dtype, codes := range map[kv.DType][]byte{kv.F8E4M3: {0x7f, 0xff, 0x7e}, kv.F8E5M2: {0x7c, 0xfc, 0x7d, 0xff, 0x7b}} {
+		for _, scale := range []float32{1, -1, 3e38} {
+			for i, code := range codes {
+				if largest := i == len(codes)-1; largest && scale > 1 {
+					continue // no float32
+				}
+				change := func(view *kv.View) {
+					for _, key := range []int{3, 500} {
+						page, slot, p := view.Seqs[0].Pages[key/view.PageSize], key%view.PageSize, &view.V
+						p.Scales.Values[p.Scales.Offset(page, 0, slot)] = scale
+						row := p.Data[p.Offset(page, 0, slot):][:p.RowBytes()]
+						for i := range row {
+							row[i] = byte(i%2) << 7
+						}
+						row[9] = code
+					}
+				}
+				t.Run(fmt.Sprintf("%v/%v·%#x", dtype, scale, code), func(t *testing.T) {
+					decodeChanged(t, dtype, n, 1, attn.Options{}, v, change)
+					decodeChanged(t, dtype, n, 3, attn.Options{Causal: true, Window: 600}, v, change)
+				})
+			}
+		}
+	}
+}
