@@ -45,7 +45,7 @@ func (b Block) RowBytes(n int) int { return n / b.Elements() * b.Bytes() }
 //
 //	y[r] = Σ_c row_r[c]·x[c],  r < len(y), c < x.Len()
 //
-// as exactly as sums in float32 are. The rows, of x.Len() elements each, whole
+// as exactly as sums in float32 are, of the x that the [Vector] has. The rows, of x.Len() elements each, whole
 // blocks and at least one, follow one another in data.
 type DotFunc func(y []float32, x *Vector, data []byte)
 

@@ -45,7 +45,7 @@ func eachLevel(t *testing.T, f func(t *testing.T)) {
 	}
 }
 
-// TestDotEqualsFloat64: every layout and level, odd and even numbers of blocks and rows, with the data at
+// TestDotEqualsFloat64: with x as the level has it, every layout and level, odd and even numbers of blocks and rows, with the data at
 // the end of its memory and nothing written beside y.
 func TestDotEqualsFloat64(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
@@ -68,14 +68,14 @@ func checkDot(t *testing.T, rng *rand.Rand, b Block, rows, blocks int) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	checkProducts(t, rows, x, func(y []float32) { Dot(b)(y, vector(x, b), data) }, func(r int) []float32 {
+	checkProducts(t, rows, inFixedPoint(x), func(y []float32) { Dot(b)(y, vector(x, b), data) }, func(r int) []float32 {
 		dequantiseGeneric(b, row, data[r*blocks*b.Bytes():])
 		return row
 	})
 }
 
 // checkProducts holds products of rows with x against float64, and sees that nothing is written behind them.
-func checkProducts(t *testing.T, rows int, x []float32, multiply func(y []float32), row func(r int) []float32) {
+func checkProducts(t *testing.T, rows int, x []float64, multiply func(y []float32), row func(r int) []float32) {
 	t.Helper()
 	const guard = 12345
 	y := make([]float32, rows+1)
@@ -84,8 +84,8 @@ func checkProducts(t *testing.T, rows int, x []float32, multiply func(y []float3
 	for r := range rows {
 		want, size := 0.0, 0.0
 		for c, v := range row(r) {
-			want += float64(v) * float64(x[c])
-			size += math.Abs(float64(v) * float64(x[c]))
+			want += float64(v) * x[c]
+			size += math.Abs(float64(v) * x[c])
 		}
 		if !(math.Abs(float64(y[r])-want) <= 1e-6*size) {
 			t.Errorf("row %d is %v, want %v", r, y[r], want)

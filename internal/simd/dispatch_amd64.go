@@ -192,14 +192,15 @@ var fixedAVX512 = [NumBlocks]fixedKernel{
 // fixes reports whether kernels for x in fixed point are in use.
 func fixes() bool { return useVNNI }
 
-// fix turns x into fixed point, and reports whether it could: infinity and NaN have
-// none.
+// fix turns x into fixed point, and reports whether it could: infinity and NaN have none, and of numbers from 2¹¹⁹ on
+// what a lane's sum begins with is too large for a float32.
 func fix(f form, dst []byte, x []float32) bool {
-	const infinity = 0x7f800000
+	const tooLarge = (127 + 119) << 23
+	turn := fixAVX512
 	if f == spreadForm {
-		return spreadAVX512(&dst[0], &x[0], len(x)/BlockElements) < infinity
+		turn = spreadAVX512
 	}
-	return fixAVX512(&dst[0], &x[0], len(x)/BlockElements) < infinity
+	return turn(&dst[0], &x[0], len(x)/BlockElements) < tooLarge
 }
 
 // dotFixed multiplies by x in fixed point, where it has one.

@@ -49,7 +49,7 @@ func checkRows(t *testing.T, rng *rand.Rand, kernel RowsFunc, e Elem, rows, cols
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	checkProducts(t, rows, x, func(y []float32) { kernel(y, x, data) }, func(r int) []float32 {
+	checkProducts(t, rows, float64s(x), func(y []float32) { kernel(y, x, data) }, func(r int) []float32 {
 		return numbers[r*cols : (r+1)*cols]
 	})
 }

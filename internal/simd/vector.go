@@ -5,10 +5,9 @@ import "unsafe"
 // Vector is an x that rows of blocks are multiplied with, in the form that their
 // kernels take. It may be set again and again, and read by several goroutines.
 //
-// With AVX-512 VNNI and VBMI, that is fixed point: each block of 32 elements has a scale of its
-// own, a power of two, and 24 bits an element, a sign among them. An element is off by
-// at most 2⁻²³ of its block's largest, which is what adding it to a sum of that size in
-// float32 costs, too.
+// With AVX-512 VNNI, VBMI and GFNI, that is fixed point of 16 bits: four elements of either half of a block of 32 share
+// a unit, a 32639th of the largest of the eight. An element is off by at most a 64000th of that largest, and sums of
+// products are exact but for float32. What a model loses by it is in docs/NUMERICS.md.
 type Vector struct {
 	x     []float32
 	forms [numForms]fixed
@@ -32,7 +31,7 @@ func formOf(b Block) form {
 }
 
 // chunkOf is what a chunk has of each form: see gen/fixed.go.
-var chunkOf = [numForms]struct{ blocks, bytes int }{packedForm: {4, 576}, spreadForm: {3, 512}}
+var chunkOf = [numForms]struct{ blocks, bytes int }{packedForm: {4, 448}, spreadForm: {3, 384}}
 
 const lineBytes = 64
 

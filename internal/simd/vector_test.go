@@ -4,12 +4,85 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// TestVectorIsAsExactAsFloat32: an x whose blocks differ by many orders of magnitude, with outliers,
+// inFixedPoint is what kernels at the current level make of x: itself, or multiples of its lanes' units. Numbers from
+// 2¹¹⁹ on have none.
+func inFixedPoint(x []float32) []float64 {
+	y := float64s(x)
+	if !fixes() || slices.Max(x) >= 0x1p119 || slices.Min(x) <= -0x1p119 {
+		return y
+	}
+	for block := 0; block < len(x); block += BlockElements {
+		for lane := range lanesOfBlock {
+			unit := unitOf(x[block:], lane)
+			for i := range laneElements {
+				at := block + inLane(lane, i)
+				y[at] = math.RoundToEven(float64(x[at]*(1/unit))) * float64(unit)
+			}
+		}
+	}
+	return y
+}
+
+func float64s(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// A lane is four elements of either half of a block.
+const (
+	lanesOfBlock = 4
+	laneElements = BlockElements / lanesOfBlock
+)
+
+func inLane(lane, i int) int { return lane*4 + i%4 + i/4*16 }
+
+// largestOf is the largest magnitude of a lane.
+func largestOf(x []float32, lane int) (top float32) {
+	for i := range laneElements {
+		top = max(top, float32(math.Abs(float64(x[inLane(lane, i)]))))
+	}
+	return top
+}
+
+// unitOf is a lane's unit: a 32639th of its largest element, rounded up to 22 bits.
+func unitOf(x []float32, lane int) float32 {
+	unit := max(largestOf(x, lane)*float32(1.0/32639), 0x1p-126)
+	return math.Float32frombits((math.Float32bits(unit) + 3) &^ 3)
+}
+
+// TestFixedPointLosesLittle: an element is off by a 64000th of the largest of its eight at most, and the largest stays
+// in range, whatever its bits.
+func TestFixedPointLosesLittle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(19, 20))
+	for range 20000 {
+		x := make([]float32, BlockElements)
+		exponent := rng.IntN(245) - 126
+		for i := range x {
+			x[i] = float32(math.Ldexp(rng.Float64()*2-1, exponent))
+		}
+		y := inFixedPoint(x)
+		for lane := range lanesOfBlock {
+			top, unit := float64(largestOf(x, lane)), float64(unitOf(x, lane))
+			for i := range laneElements {
+				at := inLane(lane, i)
+				if off := math.Abs(y[at] - float64(x[at])); !(off <= top/64000+0x1p-127) || math.Abs(y[at]) > 32639*unit {
+					t.Fatalf("%v is %v, in eight up to %v", x[at], y[at], top)
+				}
+			}
+		}
+	}
+}
+
+// TestVectorKeepsBlocksApart: an x whose blocks differ by many orders of magnitude, with outliers,
 // zeros and the smallest numbers there are. A block's error is bounded by its own elements alone.
-func TestVectorIsAsExactAsFloat32(t *testing.T) {
+func TestVectorKeepsBlocksApart(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(11, 12))
 		const blocks = 24
@@ -37,27 +110,43 @@ func TestVectorIsAsExactAsFloat32(t *testing.T) {
 	})
 }
 
-// checkSum multiplies a row by x.
+// checkSum multiplies a row by x, and holds the sum to that of x in fixed point.
 func checkSum(t *testing.T, rng *rand.Rand, b Block, x []float32) {
 	t.Helper()
-	n := len(x) / BlockElements
 	data, w := randomBlocks(rng, b, len(x)/b.Elements()), make([]float32, len(x))
 	dequantiseGeneric(b, w, data)
-	want, limit := 0.0, 0.0
-	for block := range n {
+	want, limit, fixed := 0.0, 0.0, inFixedPoint(x)
+	for block := 0; block < len(x); block += BlockElements {
 		top, weight := 0.0, 0.0
-		for i := block * BlockElements; i < (block+1)*BlockElements; i++ {
-			want += float64(w[i]) * float64(x[i])
-			limit += 1e-6 * math.Abs(float64(w[i])*float64(x[i]))
-			top, weight = max(top, math.Abs(float64(x[i]))), weight+math.Abs(float64(w[i]))
+		for i := block; i < block+BlockElements; i++ {
+			want += float64(w[i]) * fixed[i]
+			limit += 1e-6 * math.Abs(float64(w[i])*fixed[i])
+			top, weight = max(top, math.Abs(fixed[i])), weight+math.Abs(float64(w[i]))
 		}
-		limit += top*weight*0x1p-23 + weight*0x1p-126
+		limit += top*weight*0x1p-23 + weight*0x1p-126 // codes are unsigned before what is in them too much is taken off
 	}
 	var y [1]float32
 	Dot(b)(y[:], vector(x, b), data)
 	if !(math.Abs(float64(y[0])-want) <= limit) {
-		t.Errorf("%v, %d blocks: %v, want %v, at most %v off", b, n, y[0], want, limit)
+		t.Errorf("%v, %d elements: %v, want %v, at most %v off", b, len(x), y[0], want, limit)
 	}
+}
+
+// TestVectorTakesHugeNumbers: up to where products leave float32, with others beside them.
+func TestVectorTakesHugeNumbers(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(21, 22))
+		for _, b := range []Block{Q4_0, Q4_1, Q8_0, Q5_0, Q5_1} {
+			for _, huge := range []float32{0x1p118, -0x1p119, 0x1p120} {
+				x := make([]float32, 7*BlockElements)
+				for i := range x {
+					x[i] = float32(rng.NormFloat64()) * 0x1p110
+				}
+				x[4*BlockElements+9] = huge
+				checkSum(t, rng, b, x)
+			}
+		}
+	})
 }
 
 // TestVectorPassesInfinityOn: what is not finite in x comes out as in float64, and is gone with the next x.

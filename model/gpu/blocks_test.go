@@ -20,7 +20,7 @@ type layerTypes [7]gguf.Type
 func of(t gguf.Type) layerTypes { return layerTypes{t, t, t, t, t, t, t} }
 
 // TestModelsInBlocks: models whose weights are in blocks, of one type or of several, some of which share a product, have
-// the logits that they have on a CPU, token by token, of a few at a time and of a whole prompt.
+// the logits that they have on a CPU as a prompt, in float32, token by token, of a few at a time and of a whole prompt.
 func TestModelsInBlocks(t *testing.T) {
 	eng, d := open(t)
 	host, err := flashdec.Open(flashdec.Options{})
@@ -55,7 +55,7 @@ func checkAgainstHost(t *testing.T, path string, onHost, onDevice model.Options)
 		ids[i] = (5 + i*i*7) % 96
 	}
 	cpu := newRunner(t, path, onHost)
-	want := modeltest.Feed(t, cpu.NewSequence(), cpu, ids, 1)
+	want := modeltest.Feed(t, cpu.NewSequence(), cpu, ids, len(ids)) // many rows: by one, a CPU multiplies 16 bits of each number
 	r := newRunner(t, path, onDevice)
 	for chunk, limit := range map[int]float64{1: 1e-5, 3: 1e-5, len(ids): 5e-5} { // cuBLAS multiplies 16 bits of each number
 		t.Run(fmt.Sprintf("chunk=%d", chunk), func(t *testing.T) {

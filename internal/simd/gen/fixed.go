@@ -7,30 +7,39 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A chunk of x is some blocks in fixed point: each element is an integer X of 24 bits times its
-// block's scale, a power of two, and X = 2¹⁶·h + 2⁸·m + l with digits from −128 to 127. In memory:
-// the digits h of the blocks' first halves, then of the second halves, then m and l alike, 64
-// bytes each; the scales, each in four lanes; and the blocks' Σx.
+// A chunk of x is some blocks in fixed point. What meets the same four bytes of two halves of a block's codes, a lane of
+// eight elements, has a unit of its own; each element is an integer X of 16 bits times that, and X = 2⁸·h + l with
+// digits from −128 to 127. In memory: the digits h of the blocks' first halves, then of the second halves, then l alike,
+// 64 bytes each; the lanes' units; and sums of the elements as X has them.
 const (
-	chunkScales = 384
-	chunkParts  = 448
+	numDigits   = 2
+	chunkScales = 256
+	chunkParts  = 320
 	halfBytes   = 64 // a digit of the first, or second, halves of a chunk's blocks
 )
+
+// largestX is the largest X whose two digits are in range, and that of the largest element of a lane.
+const largestX = 127<<8 + 127
 
 // Four blocks fill a chunk. Their Σx are there in four parts, two of each half of a block, and
 // then whole.
 const (
 	chunkBlocks = 4
-	chunkBytes  = 576
-	chunkSums   = 512
+	chunkBytes  = 448
+	chunkSums   = 384
 )
 
 // Spread, three blocks lie as rows of Q4_1 do: what belongs to a block's numbers, 4 bytes, in front of
-// what belongs to its codes, 16. The digits and scales of the numbers are 0, and their lanes have the Σx.
+// what belongs to its codes, 16. The digits and units of the numbers are 0, and in place of parts there is what a
+// lane's sum begins with: in theirs Σx, in others what takes spreadStart out again.
 const (
 	spreadBlocks = 3
-	spreadBytes  = 512
+	spreadBytes  = 384
 )
+
+// spreadStart is 1.5·2²³ as a float32: an integer of up to 22 bits that is added to it as if it were one is the float32
+// 1.5·2²³ + that. A lane's sum is eight codes of up to 15 times X, below 2²².
+const spreadStart = 0x4b400000
 
 // form is how the blocks of a chunk lie.
 type form struct {
@@ -48,8 +57,9 @@ var (
 func emitFix(g *gen, to form) {
 	g.TEXT(to.name+g.suffix, "func(dst *byte, x *float32, blocks int) uint32",
 		fmt.Sprintf("writes blocks of x, at least 1, as fixed point in chunks of %d, and returns the bits of max |x|.", to.blocks))
-	f := fix{gen: g, form: to, magnitude: g.broadcast(0x7fffffff), half: g.broadcast(128), top: g.XMM()}
-	g.VMOVAPS(g.zero().AsX(), f.top)
+	f := fix{gen: g, form: to, magnitude: g.broadcast(0x7fffffff), half: g.broadcast(128), one: g.broadcast(float32bits(1)), top: g.vec(), order: g.vec()}
+	g.VMOVAPS(g.zero(), f.top)
+	g.VMOVDQU32(g.table("lanes", 0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), f.order)
 	chunk, x, left, b := g.param("dst"), g.param("x"), g.param("blocks"), g.GP64()
 	g.Label("chunk")
 	g.XORQ(b, b)
@@ -64,8 +74,9 @@ func emitFix(g *gen, to form) {
 	g.ADDQ(imm(to.bytes), chunk)
 	g.JMP(op.LabelRef("chunk"))
 	g.Label("done")
+	g.foldLanes(f.top, func(a, b reg.VecVirtual) { g.VPMAXUD(a, b, b) })
 	bits := g.GP32()
-	g.VMOVD(f.top, bits)
+	g.VMOVD(f.top.AsX(), bits)
 	g.VZEROUPPER()
 	g.Store(bits, g.ReturnIndex(0))
 	g.RET()
@@ -76,7 +87,9 @@ type fix struct {
 	form
 	magnitude reg.VecVirtual // without the sign
 	half      reg.VecVirtual // of a digit's range
-	top       reg.VecVirtual // the largest magnitude so far
+	one       reg.VecVirtual
+	order     reg.VecVirtual // where a block's lanes are in a vector of its first half
+	top       reg.VecVirtual // the largest magnitudes so far
 }
 
 // block writes block b of a chunk.
@@ -86,16 +99,59 @@ func (f *fix) block(chunk, b, x reg.GPVirtual) {
 	at := func(n int) op.Mem { return op.Mem{Base: chunk, Index: place, Scale: 1, Disp: n} }
 	f.VMOVUPS(op.Mem{Base: x}, lo)
 	f.VMOVUPS(op.Mem{Base: x, Disp: 64}, hi)
-	sums := f.sums(lo, hi)
+	unit := f.unit(lo, hi)
+	f.integers(unit, lo, hi)
+	sums := f.sums(f.times(unit, lo), f.times(unit, hi))
+	units := f.vec()
+	f.VPERMD(unit, f.order, units)
+	f.VMOVUPS(units.AsX(), at(chunkScales+f.skip))
 	if f.form == spreadForm {
 		f.whole(sums, at(chunkParts))
+		f.VMULPS(f.wide(1<<31|spreadStart), units.AsX(), units.AsX())
+		f.VMOVUPS(units.AsX(), at(chunkParts+f.skip))
 	} else {
 		f.VMOVUPS(sums, at(chunkParts))
 		f.whole(sums, op.Mem{Base: chunk, Index: b, Scale: 4, Disp: chunkSums})
 	}
-	factor := f.scale(f.largest(lo, hi), at(chunkScales+f.skip))
-	f.digits(lo, factor, at(f.skip))
-	f.digits(hi, factor, at(halfBytes+f.skip))
+	f.digits(lo, at(f.skip))
+	f.digits(hi, at(halfBytes+f.skip))
+}
+
+// unit is the largest magnitude of each lane over largestX, for its four elements of either half. It is rounded up to 22
+// bits, so that spreadStart times it is exact, and a normal number whose inverse is one.
+func (f *fix) unit(lo, hi reg.VecVirtual) reg.VecVirtual {
+	a, b := f.vec(), f.vec()
+	f.VPANDD(f.magnitude, lo, a)
+	f.VPANDD(f.magnitude, hi, b)
+	f.VPMAXUD(b, a, a)
+	f.VPMAXUD(a, f.top, f.top)
+	for _, order := range []uint8{0x4e, 0xb1} {
+		f.VPSHUFD(op.U8(order), a, b)
+		f.VPMAXUD(b, a, a)
+	}
+	f.VMULPS(f.wide(float32bits(1.0/largestX)), a, a)
+	f.VPMAXUD(f.wide(1<<23), a, a)
+	f.VPADDD(f.wide(3), a, a)
+	f.VPANDD(f.wide(^uint32(3)), a, a)
+	return a
+}
+
+// integers are the X of both halves.
+func (f *fix) integers(unit, lo, hi reg.VecVirtual) {
+	factor := f.vec()
+	f.VDIVPS(unit, f.one, factor)
+	for _, x := range []reg.VecVirtual{lo, hi} {
+		f.VMULPS(factor, x, x)
+		f.VCVTPS2DQ(x, x)
+	}
+}
+
+// times is the elements that integers stand for.
+func (f *fix) times(unit, x reg.VecVirtual) reg.VecVirtual {
+	y := f.vec()
+	f.VCVTDQ2PS(x, y)
+	f.VMULPS(unit, y, y)
+	return y
 }
 
 // sums is Σx in four parts, two of each half of the block.
@@ -120,52 +176,19 @@ func (f *fix) whole(parts reg.VecVirtual, to op.Mem) {
 	f.VMOVSS(parts, to)
 }
 
-// largest is max |x|, in all lanes; magnitudes are ordered as their bits are.
-func (f *fix) largest(lo, hi reg.VecVirtual) reg.VecVirtual {
-	a, b, y, x, t := f.vec(), f.vec(), f.YMM(), f.XMM(), f.XMM()
-	f.VPANDD(f.magnitude, lo, a)
-	f.VPANDD(f.magnitude, hi, b)
-	f.VPMAXUD(b, a, a)
-	f.VEXTRACTI64X4(op.U8(1), a, y)
-	f.VPMAXUD(a.AsY(), y, y)
-	f.VEXTRACTI128(op.U8(1), y, x)
-	f.VPMAXUD(y.AsX(), x, x)
-	for _, order := range []uint8{0x4e, 0xb1} {
-		f.VPSHUFD(op.U8(order), x, t)
-		f.VPMAXUD(t, x, x)
-	}
-	f.VPMAXUD(x, f.top, f.top)
-	return x
+// digits stores the digits of 16 integers.
+func (f *fix) digits(x reg.VecVirtual, to op.Mem) {
+	f.VPMOVDB(x, disp(to, 2*halfBytes))
+	f.VPADDD(f.half, x, x)
+	f.VPSRAD(op.U8(8), x, x)
+	f.VPMOVDB(x, to)
 }
 
-// scale stores the block's scale 2^(e−22), and returns 2^(22−e), where |x| < 2^(e+1)·(1 − 2⁻⁷), so that
-// |X| ≤ 2²³·(1 − 2⁻⁷): its first digit is in range. Both powers are normal numbers.
-func (f *fix) scale(top reg.VecVirtual, to op.Mem) (factor reg.VecVirtual) {
-	e, power, factor := f.XMM(), f.XMM(), f.vec()
-	constant := func(bits uint32) op.Mem { return f.table(fmt.Sprintf("fix%d", bits), bits, bits, bits, bits) }
-	f.VPADDD(constant(1<<17), top, e)
-	f.VPSRLD(op.U8(23), e, e)
-	f.VPMAXUD(constant(23), e, e)
-	f.VPSUBD(constant(22), e, power)
-	f.VPSLLD(op.U8(23), power, power)
-	f.VMOVUPS(power, to)
-	f.VMOVDQU(constant(276), power)
-	f.VPSUBD(e, power, power)
-	f.VPSLLD(op.U8(23), power, power)
-	f.VBROADCASTSS(power, factor)
-	return factor
-}
-
-// digits stores the three digits of 16 elements.
-func (f *fix) digits(x, factor reg.VecVirtual, to op.Mem) {
-	f.VMULPS(factor, x, x)
-	f.VCVTPS2DQ(x, x)
-	for digit := 2; ; digit-- {
-		f.VPMOVDB(x, disp(to, 2*halfBytes*digit))
-		if digit == 0 {
-			return
-		}
-		f.VPADDD(f.half, x, x)
-		f.VPSRAD(op.U8(8), x, x)
+// wide is a constant in all lanes, in memory.
+func (f *fix) wide(bits uint32) op.Mem {
+	words := make([]uint32, f.gen.lanes)
+	for i := range words {
+		words[i] = bits
 	}
+	return f.table(fmt.Sprintf("fix%x", bits), words...)
 }

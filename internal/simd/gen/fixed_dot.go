@@ -48,7 +48,6 @@ type fixedDot struct {
 	block
 	low, down  reg.VecVirtual // the low halves of bytes; what moves the upper ones there
 	sign       reg.VecVirtual // what makes signed bytes unsigned
-	power      reg.VecVirtual // 2⁸ in float32
 	codePlaces reg.VecVirtual // of codes in a chunk's bytes
 	fifths     reg.VecVirtual // of fifth bits in a chunk's words
 	sixteen    reg.VecVirtual // a fifth bit's worth
@@ -138,7 +137,7 @@ func (g *fixedDot) setUp() {
 		}
 		g.VMOVDQU32(g.byteTable("codes"+g.name, places), g.codePlaces)
 	} else {
-		g.sign, g.power, g.upper = g.broadcast(0x80808080), g.broadcast(float32bits(1<<8)), g.mask(0xf0)
+		g.sign, g.upper = g.broadcast(0x80808080), g.mask(0xf0)
 	}
 	if g.fifth != 0 {
 		places := make([]byte, 64)
@@ -209,7 +208,7 @@ func (g *fixedDot) chunk(p, x reg.GPVirtual, last bool, zero, dots, sums reg.Vec
 	} else {
 		lo, hi = g.byteCodes(p, last)
 	}
-	dot := g.dot(lo, hi, x, zero)
+	dot := g.fixedSum(zero, x, half{lo, 0}, half{hi, 1})
 	words := g.numbers(first, second)
 	d := g.vec()
 	g.VCVTPH2PS(words.AsY(), d)
@@ -311,36 +310,17 @@ func (g *gen) addDigit(i int, s reg.VecVirtual, x reg.GPVirtual, halves ...half)
 	}
 }
 
-// fixedSum is Σ c·X of each lane in float32, taken digit by digit: s = Σ c·h, 2⁸·s + Σ c·m, and again with l.
-// It takes 32 bits, for codes of 5 bits in both halves, or of 6 in one: |X| is below 2²³.
+// fixedSum is Σ c·X of each lane in float32, taken digit by digit: 2⁸·Σ c·h + Σ c·l. |X| is below 2¹⁵, so eight
+// codes of 8 bits leave it below 2²⁶.
 func (g *gen) fixedSum(zero reg.VecVirtual, x reg.GPVirtual, halves ...half) reg.VecVirtual {
 	s := g.vec()
 	g.VMOVAPS(zero, s)
 	g.addDigit(0, s, x, halves...)
-	for i := 1; i < 3; i++ {
+	for i := 1; i < numDigits; i++ {
 		g.VPSLLD(op.U8(8), s, s)
 		g.addDigit(i, s, x, halves...)
 	}
 	g.VCVTDQ2PS(s, s)
-	return s
-}
-
-// dot is Σ c·X of each lane in float32. Codes of 8 bits leave no room in 32 for the last digit, which is
-// added in float32.
-func (g *fixedDot) dot(lo, hi reg.VecVirtual, x reg.GPVirtual, zero reg.VecVirtual) reg.VecVirtual {
-	if g.nibbles {
-		return g.fixedSum(zero, x, half{lo, 0}, half{hi, 1})
-	}
-	s, l := g.vec(), g.vec()
-	g.VMOVAPS(zero, s)
-	g.VMOVAPS(zero, l)
-	g.addDigit(0, s, x, half{lo, 0}, half{hi, 1})
-	g.VPSLLD(op.U8(8), s, s)
-	g.addDigit(1, s, x, half{lo, 0}, half{hi, 1})
-	g.addDigit(2, l, x, half{lo, 0}, half{hi, 1})
-	g.VCVTDQ2PS(s, s)
-	g.VCVTDQ2PS(l, l)
-	g.VFMADD213PS(l, g.power, s) // s·2⁸ + l
 	return s
 }
 

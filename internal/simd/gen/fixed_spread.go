@@ -9,8 +9,9 @@ import (
 
 // spreadDot is fixedDot for rows of Q4_1, whose codes are taken where they lie: with an x that is spread, no
 // byte of theirs has to be moved. A block is a lane of its numbers d and m and four of codes. All five meet x
-// alike, as an integer Σ c·X times the scale, plus Σx: one is 0 in each. Then lanes of codes are multiplied by d,
-// and that of the numbers by m.
+// alike, as an integer Σ c·X times the unit, and in the lane of the numbers, whose digits and unit are 0, plus Σx. The
+// integer is added to the bits of spreadStart, which makes a float32 of it, and with the unit that is taken out. Then
+// lanes of codes are multiplied by d, and that of the numbers by m.
 //
 // Four rows share the loads of x, which are more than a row's own.
 type spreadDot struct {
@@ -20,6 +21,7 @@ type spreadDot struct {
 	numbers     reg.VecVirtual // where a lane's d or m is, in words
 	last        reg.Register   // mask of the lanes of a row's last chunk
 	zero        reg.VecVirtual
+	start       reg.VecVirtual // spreadStart, once it has made room for a digit
 	y, left, p  reg.GPVirtual
 	row, thrice reg.GPVirtual // bytes of a row, and of three
 	chunks      reg.GPVirtual // before a row's last
@@ -58,6 +60,7 @@ const rowsTogether = 4
 // setUp makes the constants, and loads what the kernel is given.
 func (g *spreadDot) setUp() {
 	g.low, g.upper, g.zero, g.numbers = g.broadcast(0x0f0f0f0f), g.upperHalves(), g.gen.zero(), g.vec()
+	g.start = g.broadcast(spreadStart >> 8)
 	places := make([]byte, 64)
 	for lane := range 16 { // the last one has nothing
 		places[2*lane] = byte(lane / 5 * g.bytes / 2)
@@ -160,8 +163,8 @@ func (g *spreadDot) chunk(q, x reg.GPVirtual, lanes reg.Register, sums []reg.Vec
 		}
 	})
 	each(func(i int) { g.VGF2P8AFFINEQB(op.U8(0), g.upper, raw[i], hi[i]); g.VPANDD(g.low, raw[i], lo[i]) })
-	each(func(i int) { g.VMOVAPS(g.zero, dot[i]) })
-	for digit := range 3 {
+	each(func(i int) { g.VMOVAPS(g.start, dot[i]) })
+	for digit := range numDigits {
 		if digit > 0 {
 			each(func(i int) { g.VPSLLD(op.U8(8), dot[i], dot[i]) })
 		}
@@ -175,7 +178,6 @@ func (g *spreadDot) chunk(q, x reg.GPVirtual, lanes reg.Register, sums []reg.Vec
 		}
 	}
 	scales, x1 := g.fromX(x, chunkScales), g.fromX(x, chunkParts)
-	each(func(i int) { g.VCVTDQ2PS(dot[i], dot[i]) })
 	each(func(i int) { g.VFMADD213PS(x1, scales, dot[i]) })
 	each(func(i int) { g.VFMADD231PS(raw[i], dot[i], sums[i]) })
 }
