@@ -76,19 +76,31 @@ func (g softmax) emit() {
 	g.RET()
 }
 
-// row turns a row of scores into weights, and stores its new maximum and its sum.
-// With 32 registers the last stripe's scores stay in them; others are loaded twice.
+// row turns a row of scores into weights, and stores its new maximum and its sum. Rows
+// whose scores are all finite, as nearly all are, are searched for nothing else.
 func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
-	last := make([]reg.VecVirtual, stripeKeys/g.lanes)
-	old, t := g.vec(), g.vec()
+	done := fmt.Sprintf("row%d", g.id())
+	old := g.vec()
 	g.VBROADCASTSS(m, old)
+	g.finiteRow(s, old, top, sum, done)
+	g.anyRow(s, old, top, sum)
+	g.Label(done)
+}
+
+// anyRow does a row that may hold NaN and infinities. With 32 registers the last
+// stripe's scores stay in them; others are loaded twice.
+func (g softmax) anyRow(s reg.GPVirtual, old reg.VecVirtual, top, sum op.Mem) {
+	last := make([]reg.VecVirtual, stripeKeys/g.lanes)
+	t := g.vec()
 	g.VMOVAPS(old, t)
 	nan := g.isNaN(old)
-	at := g.wholeStripes(s, func(_ int, m op.Mem) {
-		x := g.vec()
-		g.VMOVUPS(m, x)
-		g.VMAXPS(x, t, t)
-		g.orMask(g.isNaN(x), nan)
+	at := g.wholeStripes(s, func(m []op.Mem) {
+		for i := range m {
+			x := g.vec()
+			g.VMOVUPS(m[i], x)
+			g.VMAXPS(x, t, t)
+			g.orMask(g.isNaN(x), nan)
+		}
 	})
 	for i := range last {
 		last[i] = g.vec()
@@ -102,12 +114,14 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 	g.VMOVSS(t.AsX(), top)
 	base := g.base(t)
 	total, stripe := g.zero(), g.vec()
-	at = g.wholeStripes(s, func(i int, m op.Mem) {
-		x := g.vec()
-		g.VMOVUPS(m, x)
-		g.weigh(x, base, nil)
-		g.addUp(i, x, stripe, total)
-		g.VMOVUPS(x, m)
+	at = g.wholeStripes(s, func(m []op.Mem) {
+		for i := range m {
+			x := g.vec()
+			g.VMOVUPS(m[i], x)
+			g.weigh(x, base, nil)
+			g.addUp(i, x, stripe, total)
+			g.VMOVUPS(x, m[i])
+		}
 	})
 	for i, x := range last {
 		if g.lanes == 8 {
@@ -122,9 +136,9 @@ func (g softmax) row(s reg.GPVirtual, m, top, sum op.Mem) {
 	g.VMOVSS(total.AsX(), sum)
 }
 
-// wholeStripes does every vector of the whole stripes of the row at s, and returns
-// where the last stripe begins.
-func (g softmax) wholeStripes(s reg.GPVirtual, do func(i int, m op.Mem)) reg.GPVirtual {
+// wholeStripes does every whole stripe of the row at s, whose vectors it tells, and
+// returns where the last stripe begins.
+func (g softmax) wholeStripes(s reg.GPVirtual, do func(m []op.Mem)) reg.GPVirtual {
 	label := fmt.Sprintf("stripe%d", g.id())
 	at, left := g.GP64(), g.GP64()
 	g.MOVQ(s, at)
@@ -132,9 +146,11 @@ func (g softmax) wholeStripes(s reg.GPVirtual, do func(i int, m op.Mem)) reg.GPV
 	g.TESTQ(left, left)
 	g.JZ(op.LabelRef(label + "done"))
 	g.Label(label)
-	for i := range stripeKeys / g.lanes {
-		do(i, op.Mem{Base: at, Disp: 4 * g.lanes * i})
+	m := make([]op.Mem, stripeKeys/g.lanes)
+	for i := range m {
+		m[i] = op.Mem{Base: at, Disp: 4 * g.lanes * i}
 	}
+	do(m)
 	g.ADDQ(imm(4*stripeKeys), at)
 	g.DECQ(left)
 	g.JNZ(op.LabelRef(label))
@@ -185,33 +201,42 @@ func (g softmax) across(v reg.VecVirtual, fold func(a, b reg.VecVirtual)) {
 	}
 }
 
-// exp replaces x ≤ 0 by e^x: with n = round(x·log2 e) and r = x − n·ln 2,
+// exp replaces each x ≤ 0 by e^x: with n = round(x·log2 e) and r = x − n·ln 2,
 // |r| ≤ ln(2)/2, it is 2^n·(1 + r + r²·P(r)), P of degree 4. Below −104 it is 0.
-// NaN stays NaN.
-func (g softmax) exp(x reg.VecVirtual) {
-	n, p, r := g.vec(), g.vec(), g.vec()
-	g.VMAXPS(x, g.vecConst("lowest", -104), x) // the second operand's NaN stays
-	g.VMULPS(g.constMem("log2e", math.Log2E), x, n)
-	if g.lanes == 16 {
-		g.VRNDSCALEPS(op.U8(0), n, n)
-	} else {
-		g.VROUNDPS(op.U8(0), n, n)
+// NaN stays NaN. Several go step by step, so that none waits for its own.
+func (g softmax) exp(x ...reg.VecVirtual) {
+	n, p := g.vecs(len(x)), g.vecs(len(x))
+	step := func(name string, c float64, do func(i int, c reg.VecVirtual)) {
+		v := g.vecConst(name, c)
+		for i := range x {
+			do(i, v)
+		}
 	}
+	step("lowest", -104, func(i int, c reg.VecVirtual) { g.VMAXPS(x[i], c, x[i]) }) // the second operand's NaN stays
+	step("log2e", math.Log2E, func(i int, c reg.VecVirtual) {
+		g.VMULPS(c, x[i], n[i])
+		if g.lanes == 16 {
+			g.VRNDSCALEPS(op.U8(0), n[i], n[i])
+		} else {
+			g.VROUNDPS(op.U8(0), n[i], n[i])
+		}
+	})
 	const ln2hi = 0.693359375
-	g.VMOVAPS(x, r)
-	g.VFNMADD231PS(g.constMem("ln2hi", ln2hi), n, r)
-	g.VFNMADD231PS(g.constMem("ln2lo", math.Ln2-ln2hi), n, r)
-	// Minimax on the interval, from Cephes' expf.
-	coefficients := []float64{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1}
-	g.VMOVAPS(g.vecConst("c0", coefficients[0]), p)
-	for i, c := range coefficients[1:] {
-		g.VFMADD213PS(g.constMem(fmt.Sprintf("c%d", i+1), c), r, p)
+	step("ln2hi", ln2hi, func(i int, c reg.VecVirtual) { g.VFNMADD231PS(c, n[i], x[i]) })
+	step("ln2lo", math.Ln2-ln2hi, func(i int, c reg.VecVirtual) { g.VFNMADD231PS(c, n[i], x[i]) })
+	// Least largest relative error on the interval, of coefficients in float32: 2⁻²⁸.
+	coefficients := []float64{1.382094575e-3, 8.368683979e-3, 4.166826606e-2, 1.666652113e-1, 4.999999404e-1, 1, 1}
+	step("c0", coefficients[0], func(i int, c reg.VecVirtual) { g.VMOVAPS(c, p[i]) })
+	for k, c := range coefficients[1:] {
+		step(fmt.Sprintf("c%d", k+1), c, func(i int, c reg.VecVirtual) { g.VFMADD213PS(c, x[i], p[i]) })
 	}
-	if g.lanes == 16 {
-		g.VSCALEFPS(n, p, x)
-		return
+	for i := range x {
+		if g.lanes == 16 {
+			g.VSCALEFPS(n[i], p[i], x[i])
+		} else {
+			g.scaleBy2(p[i], n[i], x[i])
+		}
 	}
-	g.scaleBy2(p, n, x)
 }
 
 // scaleBy2 is x = p·2^n in two steps, as 2^n alone may be below the normal numbers.
